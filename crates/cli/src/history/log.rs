@@ -129,7 +129,7 @@ fn is_volume(path: &Path) -> Done<bool> {
 }
 
 fn volume(args: &LogArgs, output: &mut Output) -> Done {
-    let States { list, past_bytes, .. } = States::counted(&args.path)?;
+    let States { list, past_bytes, .. } = States::counted(&args.path, |_| true)?;
     let states: Vec<StateRow> = list.iter().rev().map(StateRow::of).collect();
     let view = Log { path: shown(&args.path), states, past_bytes };
     output.show(args.json, &view, |out| {
@@ -147,7 +147,7 @@ fn volume(args: &LogArgs, output: &mut Output) -> Done {
 /// As writing fails.
 pub fn write_states(out: &mut dyn Write, states: &[StateRow]) -> io::Result<()> {
     let now = when::now_ns();
-    writeln!(out, "{:<19} {:<13} {:>9} {:>9}  state", "time", "", "live", "frees")?;
+    writeln!(out, "{:<19} {:<14} {:>9} {:>9}  state", "time", "", "live", "frees")?;
     states.iter().try_for_each(|state| {
         let time = state.time_ns.map_or_else(|| "unknown".to_owned(), when::local);
         let age = state.time_ns.map(|time| when::age(time, now)).unwrap_or_default();
@@ -155,6 +155,6 @@ pub fn write_states(out: &mut dyn Write, states: &[StateRow]) -> io::Result<()> 
         let frees = state.frees_bytes.map(|bytes| Bytes(bytes).to_string()).unwrap_or_default();
         // The name of an automatic state is its time in UTC.
         let sign = if state.kept_as == Some("automatic") { " " } else { "*" };
-        writeln!(out, "{time:<19} {age:<13} {live:>9} {frees:>9} {sign}{}", state.name)
+        writeln!(out, "{time:<19} {age:<14} {live:>9} {frees:>9} {sign}{}", state.name)
     })
 }

@@ -17,19 +17,20 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::Weak;
 
-/// Answers with a [`HistoryView`]: a [`HistoryRequest`].
+/// Answers with a [`HistoryView`].
 pub const HISTORY_OP: &str = "history";
+/// Answers with the bytes that deleting a state would give back; null if it is gone: a [`HeldRequest`].
+pub const HELD_OP: &str = "held_by_state";
 /// Gives an automatic state a name, under which it stays: a [`HoldRequest`], answered when that is durable.
 pub const HOLD_OP: &str = "hold_state";
 /// Answers with the numbers of inodes that differ between two states: a [`ChangedRequest`].
 pub const CHANGED_OP: &str = "changed_inodes";
 
-/// See [`HISTORY_OP`].
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub struct HistoryRequest {
-    /// Count what deleting each state would give back.
-    #[serde(default)]
-    pub count: bool,
+/// See [`HELD_OP`].
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct HeldRequest {
+    /// Which state.
+    pub epoch: u32,
 }
 
 /// See [`HOLD_OP`].
@@ -113,9 +114,6 @@ pub struct PointView {
     pub live_bytes: u64,
     /// Made by itself; retention may drop it.
     pub is_automatic: bool,
-    /// Bytes that deleting it would give back; null if nobody has counted them.
-    #[serde(default)]
-    pub frees_bytes: Option<u64>,
 }
 
 impl From<&Point> for PointView {
@@ -126,23 +124,22 @@ impl From<&Point> for PointView {
             time_ns: point.time.0,
             live_bytes: point.live_bytes,
             is_automatic: point.is_automatic,
-            frees_bytes: None,
         }
     }
 }
 
 /// Registers the operations. The volume is held weakly: it must close after the unmount.
 pub fn register(registry: &mut Registry, volume: Weak<Volume<Lfs>>) {
-    let [for_list, for_make, for_hold, for_changed, for_births, for_modes] =
+    let [for_list, for_held, for_make, for_hold, for_changed, for_births, for_modes] =
         std::array::from_fn(|_| volume.clone());
-    let help =
-        "the retained states of the volume, and the bytes that only they hold; with 'count', each alone";
-    registry.register(HISTORY_OP, help, move |request| {
-        let HistoryRequest { count } = match request.is_null() {
-            true => HistoryRequest::default(),
-            false => socket::arguments(request)?,
-        };
-        socket::answer(&history(&*socket::open(&for_list)?, count).map_err(|e| OpError::from(&e))?)
+    let help = "the retained states of the volume, and the bytes that only they hold";
+    registry.register(HISTORY_OP, help, move |_| {
+        socket::answer(&history(&*socket::open(&for_list)?).map_err(|e| OpError::from(&e))?)
+    });
+    let help = "bytes that deleting the state of checkpoint 'epoch' would give back; null if it is gone";
+    registry.register(HELD_OP, help, move |request| {
+        let HeldRequest { epoch } = socket::arguments(request)?;
+        socket::answer(&held(&*socket::open(&for_held)?, epoch).map_err(|e| OpError::from(&e))?)
     });
     let help = "gives the automatic state of checkpoint 'epoch' a name, under which it stays";
     registry.register(HOLD_OP, help, move |request| {
@@ -197,19 +194,23 @@ fn clone_of(volume: &Volume<Lfs>, epoch: Epoch) -> Option<String> {
     clone.ok().flatten()
 }
 
-/// The retained states of an open volume. `count`: with what deleting each would give back.
+/// What deleting a state of an open volume would give back; `None` if retention has dropped it meanwhile.
 ///
 /// # Errors
-/// `Io`, `Corrupt` if what they hold cannot be counted.
-pub fn history(volume: &Volume<Lfs>, count: bool) -> Result<HistoryView, FsError> {
-    let mut points: Vec<PointView> = volume.points()?.iter().map(PointView::from).collect();
-    for point in points.iter_mut().filter(|_| count) {
-        point.frees_bytes = match volume.held_by_point(Epoch(point.epoch)) {
-            // Retention has dropped it meanwhile.
-            Err(FsError::NotFound | FsError::Stale) => None,
-            counted => Some(counted?),
-        };
+/// `Io`, `Corrupt` if what it holds cannot be counted.
+pub fn held(volume: &Volume<Lfs>, epoch: u32) -> Result<Option<u64>, FsError> {
+    match volume.held_by_point(Epoch(epoch)) {
+        Err(FsError::NotFound | FsError::Stale) => Ok(None),
+        counted => counted.map(Some),
     }
+}
+
+/// The retained states of an open volume.
+///
+/// # Errors
+/// `Io`, `Corrupt`.
+pub fn history(volume: &Volume<Lfs>) -> Result<HistoryView, FsError> {
+    let points = volume.points()?.iter().map(PointView::from).collect();
     let past_bytes = volume.run_quietly(|vfs, _| Ok(vfs.store().past_bytes()))?;
     Ok(HistoryView { points, past_bytes })
 }

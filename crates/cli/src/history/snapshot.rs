@@ -175,9 +175,10 @@ fn delete(args: &SnapshotArgs, word: &str, output: &mut Output) -> Done {
 }
 
 fn list(args: &SnapshotArgs, output: &mut Output) -> Done {
-    let States { list, past_bytes, .. } = States::of(&args.path)?;
-    let is_kept = |state: &&State| state.told.is_none_or(|told| !told.is_automatic);
-    let states: Vec<StateRow> = list.iter().rev().filter(is_kept).map(StateRow::of).collect();
+    let is_kept = |state: &State| state.told.is_none_or(|told| !told.is_automatic);
+    let States { list, past_bytes, .. } = States::counted(&args.path, is_kept)?;
+    let kept = list.iter().rev().filter(|state| is_kept(state));
+    let states: Vec<StateRow> = kept.map(StateRow::of).collect();
     let view = List { path: shown(&args.path), states, past_bytes };
     output.show(args.json, &view, |out| {
         if view.states.is_empty() {

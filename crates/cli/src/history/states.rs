@@ -3,15 +3,17 @@
 //! The daemon of a mount tells its owner and root everything about them. Other users see the names in `.firn/history`, in the order of
 //! time, which is enough to read the past: the name of an automatic state is its time, and a snapshot is older than what follows.
 
-use super::service::{HISTORY_OP, HistoryView, PointView, history};
+use super::service::{HELD_OP, HISTORY_OP, HeldRequest, HistoryView, PointView, held, history};
 use super::when;
 use crate::failure::{Done, Exit, Failure};
+use crate::progress::Bar;
 use crate::target::{self, Target};
+use firnfs::FsError;
 use firnfs_format::TimeNs;
 use firnfs_fuse::control::{Client, ClientError, ErrorKind};
 use firnfs_fuse::mount::table::Mount;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::Value;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -46,13 +48,13 @@ pub struct Told {
 
 impl From<PointView> for State {
     fn from(point: PointView) -> Self {
-        let PointView { name, epoch, time_ns, live_bytes, is_automatic, frees_bytes } = point;
+        let PointView { name, epoch, time_ns, live_bytes, is_automatic } = point;
         let time = TimeNs(time_ns);
         Self {
             name,
             time: Some(time),
             not_after: time,
-            told: Some(Told { epoch, live_bytes, is_automatic, frees_bytes }),
+            told: Some(Told { epoch, live_bytes, is_automatic, frees_bytes: None }),
         }
     }
 }
@@ -74,26 +76,45 @@ impl States {
     /// # Errors
     /// No volume, or one that keeps no history.
     pub fn of(path: &Path) -> Done<Self> {
-        Self::of_counted(path, false)
+        Self::counted(path, |_| false)
     }
 
-    /// The same, with what deleting each state would give back.
+    /// The same, with what deleting each state would give back that `is_wanted` takes.
     ///
     /// # Errors
     /// As [`Self::of`].
-    pub fn counted(path: &Path) -> Done<Self> {
-        Self::of_counted(path, true)
-    }
-
-    fn of_counted(path: &Path, count: bool) -> Done<Self> {
+    pub fn counted(path: &Path, is_wanted: impl Fn(&State) -> bool) -> Done<Self> {
         match target::resolve(path)? {
-            Target::Mounted(mount) => Self::ask(&mount, count),
+            Target::Mounted(mount) => {
+                let mut states = Self::of_mount(&mount)?;
+                states.count(is_wanted, |epoch| ask(&mount, HELD_OP, &HeldRequest { epoch }, |_, _| None))?;
+                Ok(states)
+            }
             Target::Image(image) => {
                 let volume = crate::volume::open_read_only(&image)?;
-                let view = history(&volume, count).map_err(|e| Failure::fs("cannot list the states", &e))?;
-                Ok(Self::told(view, image))
+                let failed = |e: FsError| Failure::fs("cannot list the states", &e);
+                let mut states = Self::told(history(&volume).map_err(failed)?, image);
+                states.count(is_wanted, |epoch| held(&volume, epoch).map_err(failed))?;
+                Ok(states)
             }
         }
+    }
+
+    /// Counts what deleting each of some states would give back, as far as this user may know.
+    fn count(
+        &mut self,
+        is_wanted: impl Fn(&State) -> bool,
+        mut held: impl FnMut(u32) -> Done<Option<u64>>,
+    ) -> Done {
+        let bar = Bar::of_entries();
+        let wanted = self.list.iter_mut().filter(|state| is_wanted(state));
+        let told: Vec<&mut Told> = wanted.filter_map(|state| state.told.as_mut()).collect();
+        let total = told.len() as u64;
+        for (n, told) in told.into_iter().enumerate() {
+            bar.show(n as u64, total, "states counted");
+            told.frees_bytes = held(told.epoch)?;
+        }
+        Ok(())
     }
 
     /// Those of a mounted volume.
@@ -101,12 +122,7 @@ impl States {
     /// # Errors
     /// It keeps no history, or its daemon is dead.
     pub fn of_mount(mount: &Mount) -> Done<Self> {
-        Self::ask(mount, false)
-    }
-
-    fn ask(mount: &Mount, count: bool) -> Done<Self> {
-        let request = json!({ "count": count });
-        let asked = Client::for_mount(mount).and_then(|mut client| client.ask(HISTORY_OP, request));
+        let asked = Client::for_mount(mount).and_then(|mut client| client.ask(HISTORY_OP, Value::Null));
         match asked {
             Ok(view) => Ok(Self::told(view, mount.mountpoint.clone())),
             Err(ClientError::Permission(_)) => Self::listed(&mount.mountpoint),
@@ -249,7 +265,6 @@ mod tests {
             time_ns: time_s * 1_000_000_000,
             live_bytes: 0,
             is_automatic: false,
-            frees_bytes: None,
         }
     }
 

@@ -40,7 +40,7 @@ pub(super) fn volume(plan: &MountPlan, image: &Path, word: &str) -> Done<(Volume
     let options = log_options(plan, &device);
     let device = Arc::new(device);
     let present = crate::volume::open(device.clone(), options, AtimeMode::Noatime)?;
-    let view = states_of_volume(&present, false).map_err(|e| Failure::fs("cannot list the states", &e))?;
+    let view = states_of_volume(&present).map_err(|e| Failure::fs("cannot list the states", &e))?;
     drop(present);
     let states = States::told(view, image.to_owned());
     let state = states.find(word)?;
