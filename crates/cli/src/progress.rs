@@ -11,6 +11,7 @@ use std::time::Duration;
 const BYTES: &str =
     "{bar:12} {binary_bytes}/{binary_total_bytes}, {binary_bytes_per_sec}, {eta} left {wide_msg}";
 const SHARE: &str = "{bar:12} {percent}%, {eta} left, of {wide_msg}";
+const BYTES_WITHOUT_END: &str = "{spinner} {binary_bytes}, {binary_bytes_per_sec} {wide_msg}";
 const STEPS: &str = "{bar:12} {pos}/{len}, {eta} left {wide_msg}";
 const ENTRIES: &str = "{bar:12} {human_pos}/{human_len}, {per_sec}, {eta} left {wide_msg}";
 const ENDLESS: &str = "{spinner} {wide_msg}";
@@ -25,6 +26,11 @@ impl Bar {
     /// A bar that counts bytes.
     pub fn of_bytes() -> Self {
         Self::new(ProgressBar::new(0), BYTES, Duration::from_secs(1))
+    }
+
+    /// A bar that counts bytes when nobody knows how many there are.
+    pub fn of_bytes_without_end() -> Self {
+        Self::new(ProgressBar::new_spinner(), BYTES_WITHOUT_END, Duration::from_secs(1))
     }
 
     /// A bar that counts parts of the thing in the message, and shows percents.
@@ -85,7 +91,7 @@ mod tests {
 
     #[test]
     fn every_template_is_one() {
-        for template in [BYTES, SHARE, STEPS, ENTRIES, ENDLESS] {
+        for template in [BYTES, BYTES_WITHOUT_END, SHARE, STEPS, ENTRIES, ENDLESS] {
             assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
         }
     }

@@ -10,6 +10,7 @@ use super::service::{BIRTHS_OP, BirthsRequest};
 use super::states::State;
 use crate::failure::Done;
 use crate::progress::Bar;
+use crate::sizes::Count;
 use firnfs_fuse::control::Client;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::ffi::{OsStr, OsString};
@@ -36,7 +37,7 @@ pub struct Deleted {
 pub fn deleted_in(place: &Place, states: &[State]) -> Done<Vec<Deleted>> {
     let now = entries_of(&place.now())?.unwrap_or_default();
     let mut found = Found::new(place, &now);
-    let bar = Bar::of_steps();
+    let bar = Bar::of_entries();
     for (at, state) in states.iter().enumerate().rev() {
         bar.show((states.len() - at) as u64, states.len() as u64, "states");
         for entry in entries_of(&place.then(state))?.unwrap_or_default() {
@@ -51,14 +52,18 @@ pub fn deleted_in(place: &Place, states: &[State]) -> Done<Vec<Deleted>> {
 /// # Errors
 /// A directory cannot be read.
 pub fn below_matching(place: &Place, states: &[State], pattern: &str) -> Done<Vec<Deleted>> {
-    let bar = Bar::of_steps();
+    let bar = Bar::of_entries();
+    let mut names = 0;
     let mut by_directory: FxHashMap<PathBuf, Found> = FxHashMap::default();
     for (at, state) in states.iter().enumerate().rev() {
-        bar.show((states.len() - at) as u64, states.len() as u64, "states");
         let mut pending = vec![place.below.clone()];
         while let Some(directory) = pending.pop() {
             let here = place.at(directory.clone());
-            for entry in entries_of(&here.then(state))?.unwrap_or_default() {
+            let entries = entries_of(&here.then(state))?.unwrap_or_default();
+            names += entries.len() as u64;
+            let (nth, of) = ((states.len() - at) as u64, states.len() as u64);
+            bar.show(nth, of, format_args!("states, {} names", Count(names)));
+            for entry in entries {
                 if entry.is_dir {
                     pending.push(directory.join(OsStr::from_bytes(&entry.name)));
                 } else if fits(pattern.as_bytes(), &entry.name) {

@@ -190,10 +190,15 @@ fn turn_back(
     let total = found.changes.len() as u64;
     let bar = Bar::of_entries();
     let done = Cell::new(0);
+    let show = || bar.show(done.get(), total, "turned back");
+    let finish_one = || {
+        done.set(done.get() + 1);
+        show();
+    };
     let mut progress = |_: &Totals| match stop.load(Ordering::SeqCst) {
         true => Err(Failure::new(interrupt::exit(), "stopped between the two states")),
         false => {
-            bar.show(done.get(), total, "turned back");
+            show();
             Ok(())
         }
     };
@@ -204,12 +209,12 @@ fn turn_back(
         Turn { state, present, found, aside, placed: found.shared.clone(), moved, touched: BTreeSet::new() };
     // These are quick, and between them something waits aside: they are not interrupted.
     let waiting = turn.put_aside()?;
-    turn.remove_new()?;
+    turn.remove_new(&finish_one)?;
     turn.bring_names_back(waiting)?;
     let mut copier = Copier::new(&mut progress).with_modes(modes);
-    for change in &found.changes {
+    for change in found.changes.iter().filter(|change| change.what != What::Added) {
         turn.bring_content_back(&mut copier, change)?;
-        done.set(done.get() + 1);
+        finish_one();
     }
     turn.finish_directories(&copier)?;
     let problems = std::mem::take(&mut copier.problems);
@@ -242,7 +247,7 @@ impl Turn<'_> {
     }
 
     /// Removes what the state does not have, the inner names first.
-    fn remove_new(&mut self) -> Done {
+    fn remove_new(&mut self, finish_one: &impl Fn()) -> Done {
         let new: Vec<Change> = self.changes(What::Added).rev().cloned().collect();
         for change in new {
             let path = self.present.join(&change.path);
@@ -252,6 +257,7 @@ impl Turn<'_> {
             };
             removed.map_err(|errno| cannot("remove", &path, errno))?;
             self.touch_present(&change.path);
+            finish_one();
         }
         Ok(())
     }

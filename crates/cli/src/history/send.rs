@@ -326,16 +326,11 @@ fn send_from_mount(
 }
 
 /// Copies a stream; from its beginning, every frame is verified.
-fn pass_on(
-    mut stream: UnixStream,
-    is_whole: bool,
-    out: &mut dyn Write,
-    bar: &Bar,
-) -> Result<(), ReceiveError> {
-    if !is_whole {
-        return Ok(std::io::copy(&mut stream, out).map(drop)?);
-    }
+fn pass_on(stream: UnixStream, is_whole: bool, out: &mut dyn Write, bar: &Bar) -> Result<(), ReceiveError> {
     let mut both = Both { from: stream, to: out };
+    if !is_whole {
+        return Ok(pass_rest(&mut both)?);
+    }
     let mut reader = StreamReader::new(&mut both)?;
     let (mut files, of_files) = (0, u64::from(reader.header().inodes));
     loop {
@@ -345,6 +340,19 @@ fn pass_on(
             _ => {}
         }
         bar.show(files, of_files, Bytes(reader.at_bytes()));
+    }
+}
+
+/// Copies the rest of a stream, whose frames cannot be told apart.
+fn pass_rest(both: &mut Both<'_>) -> std::io::Result<()> {
+    let bar = Bar::of_bytes_without_end();
+    let (mut buffer, mut passed_bytes) = (vec![0; 1 << 20], 0);
+    loop {
+        match both.read(&mut buffer)? as u64 {
+            0 => return Ok(()),
+            len_bytes => passed_bytes += len_bytes,
+        }
+        bar.show(passed_bytes, passed_bytes, "sent");
     }
 }
 
