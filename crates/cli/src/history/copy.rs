@@ -18,6 +18,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::FileExt;
@@ -312,8 +313,7 @@ impl<'a> Copier<'a> {
                     Ok(got) => got,
                     Err(e) => return self.unreadable(from, &e),
                 };
-                made.write_all_at(&self.buffer[..got], at_bytes)
-                    .map_err(|e| Failure::io("cannot write the copy of", from, &e))?;
+                made.write_all_at(&self.buffer[..got], at_bytes).map_err(|e| cannot_write(from, e))?;
                 at_bytes += got as u64;
                 self.totals.content_bytes += got as u64;
                 if at_bytes < end_bytes {
@@ -322,7 +322,7 @@ impl<'a> Copier<'a> {
             }
         }
         if at_bytes < len_bytes {
-            made.set_len(len_bytes).map_err(|e| Failure::io("cannot write the copy of", from, &e))?;
+            made.set_len(len_bytes).map_err(|e| cannot_write(from, e))?;
         }
         Ok(true)
     }
@@ -370,8 +370,13 @@ impl<'a> Copier<'a> {
     }
 }
 
-fn cannot_write(from: &Path, errno: Errno) -> Failure {
-    Failure::io("cannot write the copy of", from, &errno.into())
+fn cannot_write(from: &Path, error: impl Into<io::Error>) -> Failure {
+    let error = error.into();
+    let failure = Failure::io("cannot write the copy of", from, &error);
+    match error.kind() {
+        io::ErrorKind::StorageFull => failure.advise("put it on another disk with --to"),
+        _ => failure,
+    }
 }
 
 /// Gives files and directories that are copied the permissions that the copier says, whatever the caller's mask.

@@ -134,6 +134,10 @@ fn hold(args: &SnapshotArgs, word: &str, name: &str, output: &mut Output) -> Don
     check_name("snapshot", name)?;
     let state = States::of(&args.path)?.find(word)?.clone();
     let epoch = epoch_of(args, &state)?;
+    if state.told.is_some_and(|told| !told.is_automatic) {
+        let message = format!("{} is a snapshot, which stays until somebody deletes it", state.name);
+        return Err(Failure::new(Exit::Refused, message).advise("--hold is for automatic states"));
+    }
     match target::resolve(&args.path)? {
         Target::Mounted(mount) => {
             let request = HoldRequest { epoch, name: name.to_owned() };

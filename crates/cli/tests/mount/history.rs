@@ -71,6 +71,7 @@ fn a_name_that_is_taken_or_cannot_be_is_refused_with_its_exit_code() {
         (&["snapshot", mnt, "two words"], 2, "one word"),
         (&["snapshot", mnt, "yesterday"], 2, "time"),
         (&["snapshot", mnt, "--delete", "two"], 2, "firn log"),
+        (&["snapshot", mnt, "--hold", "one", "two"], 4, "one is a snapshot"),
         (&["log", mnt, "--all"], 2, "for files"),
     ] {
         assert!(complaint(words).contains(said), "{words:?}: {}", complaint(words));
