@@ -2,7 +2,7 @@
 //!
 //! The names come from the texts that the help shows and from the tables that the commands use, so that none is missing here.
 
-use crate::history::{States, clone_names};
+use crate::history::{States, clones_of};
 use crate::mounting::tags_of_volumes;
 use crate::mounting::thresholds::mark_of;
 use crate::tune::live_settings;
@@ -66,12 +66,12 @@ pub fn mounts() -> ArgValueCompleter {
     })
 }
 
-/// Files, the names of volumes on block devices once one has begun with `LABEL=` or `UUID=`, and `IMAGE@STATE`.
+/// Files, `IMAGE@STATE`, and the names of volumes on block devices once one has begun with `LABEL=` or `UUID=`.
 pub fn volumes() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
-        let mut found = PathCompleter::any().complete(current);
         let text = current.to_string_lossy();
-        found.extend(starting(&states_at(&text), current));
+        let mut found = PathCompleter::any().complete(current);
+        found.extend(states_at(&text, ""));
         if !text.is_empty() {
             let tags = ["LABEL=", "UUID="].into_iter().filter(|tag| tag.starts_with(&*text));
             let words: Vec<String> = match text.contains('=') {
@@ -94,31 +94,43 @@ pub fn states() -> ArgValueCompleter {
     })
 }
 
-/// The clones of all mounts, and files: a link to a clone means it, too.
+/// `MOUNT@STATE`, and what [`mounts`] offers.
+pub fn mounts_at() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| match current.to_string_lossy() {
+        text if text.contains('@') => states_at(&text, ""),
+        _ => mounts().complete(current),
+    })
+}
+
+/// `MOUNT@STATE`, `MOUNT@OLDER..STATE`, and what [`mounts`] offers.
+pub fn mounts_at_range() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        let text = current.to_string_lossy();
+        let older = text.rsplit_once('@').and_then(|(_, range)| range.split_once(".."));
+        match older {
+            Some((older, _)) => states_at(&text, &format!("{older}..")),
+            None => mounts_at().complete(current),
+        }
+    })
+}
+
+/// `PATH@STATE` for the states of a volume; each after what is typed of a range.
+fn states_at(text: &str, older: &str) -> Vec<CompletionCandidate> {
+    let Some((path, _)) = text.rsplit_once('@') else { return Vec::new() };
+    let states = States::of(Path::new(path)).map(|states| states.list).unwrap_or_default();
+    let words: Vec<String> = states.iter().map(|state| format!("{path}@{older}{}", state.name)).collect();
+    starting(&words, OsStr::new(text))
+}
+
+/// The clones of all mounts, and files: links to clones.
 pub fn clones() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
         let mounts = table::firnfs_mounts().unwrap_or_default();
-        let names: Vec<String> = mounts.iter().flat_map(clone_names).collect();
-        let mut found = starting(&names, current);
+        let clones = mounts.iter().filter_map(|mount| clones_of(mount).ok()).flatten();
+        let mut found = starting(&clones.map(|clone| clone.name).collect::<Vec<_>>(), current);
         found.extend(PathCompleter::any().complete(current));
         found
     })
-}
-
-/// `MOUNT@STATE` or `MOUNT@OLDER..NEWER`, and what [`mounts`] offers.
-pub fn mounts_at() -> ArgValueCompleter {
-    ArgValueCompleter::new(|current: &OsStr| {
-        let text = current.to_string_lossy();
-        if text.contains('@') { starting(&states_at(&text), current) } else { mounts().complete(current) }
-    })
-}
-
-/// `PATH@STATE` for each state of the volume at a path, if the text has begun one; after `..` what is before it stays.
-fn states_at(text: &str) -> Vec<String> {
-    let Some((path, state)) = text.rsplit_once('@') else { return Vec::new() };
-    let older = state.rsplit_once("..").map_or(String::new(), |(older, _)| format!("{older}.."));
-    let states = States::of(Path::new(path)).map(|states| states.list).unwrap_or_default();
-    states.iter().map(|state| format!("{path}@{older}{}", state.name)).collect()
 }
 
 /// `SETTING=VALUE` of `firn tune`.

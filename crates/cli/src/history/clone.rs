@@ -4,6 +4,7 @@
 
 use super::snapshot::{check_name, shown};
 use super::states::{self, States};
+use super::when;
 use crate::completion::values;
 use crate::failure::{Done, Exit, Failure};
 use crate::output::Output;
@@ -12,13 +13,14 @@ use crate::target::{self, Target};
 use clap::Args;
 use firnfs::lfs::Lfs;
 use firnfs::store::Store;
-use firnfs_format::Epoch;
+use firnfs_format::{Epoch, TimeNs};
 use firnfs_fuse::control::{OpError, Registry};
 use firnfs_fuse::mount::table::Mount;
 use firnfs_lab::calendar::rfc3339;
 use firnfs_volume::Volume;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Weak;
 
@@ -152,6 +154,8 @@ struct Row {
     made_at: String,
     /// Name of the state that it began as; null if this user cannot know.
     origin: Option<String>,
+    #[serde(skip)]
+    time: TimeNs,
 }
 
 /// The clones.
@@ -252,7 +256,7 @@ fn delete(args: &CloneArgs, mount: &Mount, clone: &Path, output: &mut Output) ->
 }
 
 fn list(args: &CloneArgs, mount: &Mount, output: &mut Output) -> Done {
-    let clones: Vec<CloneView> = ask(mount, CLONES_OP, &Value::Null, "clones")?;
+    let clones = clones_of(mount)?;
     let states = States::of(&args.path)?.list;
     let rows = clones.into_iter().map(|clone| {
         let origin = states.iter().find(|state| state.told.is_some_and(|told| told.epoch == clone.origin));
@@ -260,6 +264,7 @@ fn list(args: &CloneArgs, mount: &Mount, output: &mut Output) -> Done {
             clone: shown(&mount.mountpoint.join(CLONES_DIR).join(&clone.name)),
             name: clone.name,
             made_at: rfc3339(clone.time_ns),
+            time: TimeNs(clone.time_ns),
             origin: origin.map(|state| state.name.clone()),
         }
     });
@@ -268,21 +273,26 @@ fn list(args: &CloneArgs, mount: &Mount, output: &mut Output) -> Done {
         if view.clones.is_empty() {
             return writeln!(out, "no clones; 'firn clone {} STATE DIR' makes one", args.path.display());
         }
-        for Row { name, made_at, origin, .. } in &view.clones {
-            writeln!(
-                out,
-                "{name}  of {}, made {made_at}",
-                origin.as_deref().unwrap_or("a state that is gone")
-            )?;
-        }
-        Ok(())
+        write_clones(out, &view.clones)
     })
 }
 
-/// The names of the clones on a mount; none if its daemon tells this user nothing.
-pub fn clone_names(mount: &Mount) -> Vec<String> {
-    let clones: Done<Vec<CloneView>> = ask(mount, CLONES_OP, &Value::Null, "clones");
-    clones.unwrap_or_default().into_iter().map(|clone| clone.name).collect()
+fn write_clones(out: &mut dyn Write, clones: &[Row]) -> io::Result<()> {
+    let now = when::now_ns();
+    writeln!(out, "{:<19} {:<14} clone", "made", "")?;
+    clones.iter().try_for_each(|clone| {
+        let (time, age) = (when::local(clone.time), when::age(clone.time, now));
+        let origin = clone.origin.as_deref().map(|state| format!(" (of {state})")).unwrap_or_default();
+        writeln!(out, "{time:<19} {age:<14} {}{origin}", clone.name)
+    })
+}
+
+/// The clones of a mount.
+///
+/// # Errors
+/// Its daemon is dead, or it keeps no history.
+pub fn clones_of(mount: &Mount) -> Done<Vec<CloneView>> {
+    ask(mount, CLONES_OP, &Value::Null, "clones")
 }
 
 /// Has the daemon do something; `name` is that of the clone.

@@ -34,7 +34,7 @@ mod undelete;
 mod versions;
 mod when;
 
-pub use clone::{CloneArgs, clone_names, run as clone};
+pub use clone::{CloneArgs, clones_of, run as clone};
 pub use diff::{DiffArgs, run as diff};
 pub use log::{LogArgs, run as log};
 pub use place::split_state;

@@ -48,7 +48,7 @@ may go while it is sent.
 Not in a stream: quotas, settings of the volume, other states.")]
 pub struct SendArgs {
     /// Any path on a mount, an image file or a block device, with a state, or an older one and a newer one
-    #[arg(value_name = "PATH@[OLDER..]STATE", add = values::mounts_at())]
+    #[arg(value_name = "PATH@[OLDER..]STATE", add = values::mounts_at_range())]
     pub state: OsString,
     /// Write to this file instead of standard output; with --skip, behind what it has
     #[arg(long, short, value_name = "FILE")]
