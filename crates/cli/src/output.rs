@@ -1,4 +1,4 @@
-//! Standard output: text for people or JSON for programs; a reader that closes the pipe is no error.
+//! Standard output: text for people, JSON or names that end with NUL for programs; a reader that closes the pipe is no error.
 //!
 //! Every JSON output is one object that begins with the same three members ([`Document`]). `main` names the command once, so
 //! that no command can leave them out. docs/json.md describes the members, docs/json-schema.json declares them all.
@@ -7,8 +7,10 @@ use crate::failure::{Done, Failure};
 use crate::fold::Folded;
 use rustix::termios::tcgetwinsize;
 use serde::Serialize;
+use std::ffi::OsStr;
 use std::io::{self, BufWriter, Write};
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
 
 /// Columns of the terminal for which text is laid out.
 pub const WIDTH: usize = 80;
@@ -95,6 +97,19 @@ fn fill<'a>(
         column += columns;
     }
     writeln!(out)
+}
+
+/// A name as people read it: what would break a line or steer the terminal is shown by its escape.
+#[must_use]
+pub fn readable(name: impl AsRef<OsStr>) -> String {
+    let mut text = String::new();
+    for letter in name.as_ref().to_string_lossy().chars() {
+        match letter.is_control() {
+            true => text.extend(letter.escape_debug()),
+            false => text.push(letter),
+        }
+    }
+    text
 }
 
 /// Columns that a text takes; its colours take none.
@@ -196,6 +211,18 @@ impl Output {
         finish(human(&mut self.out).and_then(|()| self.out.flush()))
     }
 
+    /// Writes names for programs, the form of `--null`: each as its bytes, whatever they are, and ended by NUL.
+    ///
+    /// # Errors
+    /// As [`Output::show`].
+    pub fn names(&mut self, names: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Done {
+        let written = names.into_iter().try_for_each(|name| {
+            self.out.write_all(name.as_ref().as_bytes())?;
+            self.out.write_all(b"\0")
+        });
+        finish(written.and_then(|()| self.out.flush()))
+    }
+
     /// Writes a part of a result that goes on; false if its reader has gone.
     ///
     /// # Errors
@@ -236,6 +263,12 @@ mod tests {
         );
         assert_eq!(shown(&["/ab 44 KiB", "/b"]), "2 lost: /ab 44 KiB,\n  /b\n");
         assert_eq!(shown(&["/longer than that"]), "2 lost:\n  /longer than that\n");
+    }
+
+    #[test]
+    fn a_name_stays_in_its_line_and_keeps_its_letters() {
+        let name = OsStr::from_bytes(b"it's \xc3\xa9\xff\n\x1b[2J\\");
+        assert_eq!(readable(name), "it's é\u{fffd}\\n\\u{1b}[2J\\");
     }
 
     #[test]

@@ -123,6 +123,9 @@ pub struct CloneArgs {
     /// Delete this clone: its name, or the link to it
     #[arg(long, value_name = "CLONE", add = values::clones())]
     pub delete: Option<PathBuf>,
+    /// With --list, print only the names, each ended by NUL
+    #[arg(long, conflicts_with_all = ["json", "state", "dir", "delete"])]
+    pub null: bool,
     /// Print JSON for programs
     #[arg(long)]
     pub json: bool,
@@ -257,6 +260,9 @@ fn delete(args: &CloneArgs, mount: &Mount, clone: &Path, output: &mut Output) ->
 
 fn list(args: &CloneArgs, mount: &Mount, output: &mut Output) -> Done {
     let clones = clones_of(mount)?;
+    if args.null {
+        return output.names(clones.iter().map(|clone| &clone.name));
+    }
     let states = States::of(&args.path)?.list;
     let rows = clones.into_iter().map(|clone| {
         let origin = states.iter().find(|state| state.told.is_some_and(|told| told.epoch == clone.origin));

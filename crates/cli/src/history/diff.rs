@@ -5,17 +5,18 @@ use super::place::{Place, split_state};
 use super::service::{CHANGED_OP, ChangedRequest};
 use super::snapshot::shown;
 use super::states::State;
-use super::versions::write_null;
 use crate::completion::values;
 use crate::failure::{Done, Failure};
-use crate::output::Output;
+use crate::output::{Output, readable};
 use crate::sizes::{Bytes, Count};
+use crate::tell::tell;
 use clap::Args;
 use firnfs_fuse::control::Client;
 use rustc_hash::FxHashSet;
 use serde::Serialize;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
+use std::iter;
 use std::path::{Path, PathBuf};
 
 /// Arguments of `firn diff`.
@@ -24,8 +25,8 @@ use std::path::{Path, PathBuf};
   firn diff /mnt@yesterday                     what changed since then
   firn diff /mnt@before-upgrade /mnt@after     between two states
   firn diff /mnt/work@\"2 hours ago\" --stat     how much changed in a directory
-  firn diff /mnt@yesterday --null | xargs -0 -n2 printf '%s %s\\n'
-                                               for scripts
+  firn diff /mnt@yesterday --null | while IFS= read -rd '' sign; do ...
+                                               for scripts, in bash
 
 Each line begins with a sign:
   +  added
@@ -37,7 +38,7 @@ Each line begins with a sign:
 Names are followed by their inode numbers: a file that got another name is renamed, one that was written anew under the same
 name is changed. Links are not followed. Directories whose entries alone changed are not named.
 
---null ends each field with NUL: the sign, the path, and of a renamed file first its old path.")]
+--null prints the sign, then the path, of a renamed file first its old path and then its new one, each ended by NUL.")]
 pub struct DiffArgs {
     /// The older tree: MOUNT@STATE, or a path on a mount with @STATE; the state is a name or a time
     #[arg(add = values::mounts_at())]
@@ -128,7 +129,10 @@ pub fn run(args: &DiffArgs, output: &mut Output) -> Done {
     let changed = changed(&place, old_state.as_ref(), new_state.as_ref());
     let found = compare(&old, &new, changed.as_ref())?;
     if args.null {
-        return output.text(|out| found.changes.iter().try_for_each(|change| write_fields(out, change)));
+        if found.hidden > 0 {
+            tell(closed(found.hidden));
+        }
+        return output.names(found.changes.iter().flat_map(fields));
     }
     let rows = if args.stat { Vec::new() } else { found.changes.iter().map(row).collect() };
     let totals: Vec<Total> = ALL.into_iter().map(|what| total(what, &found.changes)).collect();
@@ -151,9 +155,13 @@ pub fn run(args: &DiffArgs, output: &mut Output) -> Done {
         }
         match found.hidden {
             0 => Ok(()),
-            hidden => writeln!(out, "{} directories are not open to you", Count(hidden)),
+            hidden => writeln!(out, "{}", closed(hidden)),
         }
     })
+}
+
+fn closed(directories: u64) -> String {
+    format!("{} directories are not open to you", Count(directories))
 }
 
 /// Where a tree of the command line is, and its place on the mount.
@@ -230,19 +238,18 @@ fn total(what: What, changes: &[Change]) -> Total {
 
 fn write_line(out: &mut dyn Write, change: &Change) -> io::Result<()> {
     let is_dir = change.new.or(change.old).is_some_and(|facts| facts.is_dir());
-    let (path, slash) = (change.path.display(), if is_dir { "/" } else { "" });
+    let (path, slash) = (readable(&change.path), if is_dir { "/" } else { "" });
     match &change.old_path {
-        Some(old) => writeln!(out, "{} {}{slash} -> {path}{slash}", sign(change.what), old.display()),
+        Some(old) => writeln!(out, "{} {}{slash} -> {path}{slash}", sign(change.what), readable(old)),
         None => writeln!(out, "{} {path}{slash}", sign(change.what)),
     }
 }
 
-fn write_fields(out: &mut dyn Write, change: &Change) -> io::Result<()> {
-    write!(out, "{}\0", sign(change.what))?;
-    if let (What::Renamed, Some(old)) = (change.what, &change.old_path) {
-        write_null(out, old)?;
-    }
-    write_null(out, &change.path)
+/// What `--null` says of a change.
+fn fields(change: &Change) -> impl Iterator<Item = &OsStr> {
+    let old_path = change.old_path.as_ref().filter(|_| change.what == What::Renamed);
+    let paths = old_path.into_iter().chain([&change.path]);
+    iter::once(OsStr::new(sign(change.what))).chain(paths.map(|path| path.as_os_str()))
 }
 
 fn write_totals(out: &mut dyn Write, totals: &[Total]) -> io::Result<()> {

@@ -27,6 +27,8 @@ use std::path::{Path, PathBuf};
   firn log /mnt/gone.odt             of a file that is no longer there
   firn log /mnt/report.odt --null | xargs -0 ls -l
                                      where to read each version
+  firn log /mnt --null | xargs -0 -I{} firn diff /mnt@{} --stat
+                                     how much each state differs from now
 
 The newest comes first; a star marks snapshots, which stay until somebody deletes them. 'frees' is what deleting that one state
 would give back. A file has a version for each size and modification time that one of the states shows; what changed
@@ -40,7 +42,7 @@ pub struct LogArgs {
     /// Follow the file through renames and deletions
     #[arg(long)]
     pub all: bool,
-    /// Print only the paths at which the versions can be read, each ended by NUL
+    /// Print only the names of the states, or the paths at which the versions can be read, each ended by NUL
     #[arg(long, conflicts_with = "json")]
     pub null: bool,
     /// Print JSON for programs
@@ -106,10 +108,9 @@ struct Log {
 /// No volume, or one that keeps no history; a path that no state has.
 pub fn run(args: &LogArgs, output: &mut Output) -> Done {
     match is_volume(&args.path)? {
-        true if args.null || args.all => Err(Failure::usage(format!(
-            "{} is a volume: --all and --null are for files",
-            args.path.display()
-        ))),
+        true if args.all => {
+            Err(Failure::usage(format!("{} is a volume: --all is for files", args.path.display())))
+        }
         true => volume(args, output),
         false => versions::run(args, output),
     }
@@ -129,6 +130,10 @@ fn is_volume(path: &Path) -> Done<bool> {
 }
 
 fn volume(args: &LogArgs, output: &mut Output) -> Done {
+    if args.null {
+        let states = States::of(&args.path)?;
+        return output.names(states.list.iter().rev().map(|state| &state.name));
+    }
     let States { list, past_bytes, .. } = States::counted(&args.path, |_| true)?;
     let states: Vec<StateRow> = list.iter().rev().map(StateRow::of).collect();
     let view = Log { path: shown(&args.path), states, past_bytes };

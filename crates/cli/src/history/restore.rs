@@ -12,7 +12,7 @@ use super::states::{State, States};
 use crate::completion::values;
 use crate::failure::{Done, Failure};
 use crate::interrupt;
-use crate::output::Output;
+use crate::output::{Output, readable};
 use crate::progress::Bar;
 use crate::sizes::{Bytes, Count};
 use clap::Args;
@@ -37,6 +37,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
   firn restore /mnt/work --at before-upgrade --to /mnt/work-old
                                                    a directory with everything in it
   firn restore /mnt/work --deleted \"*.odt\"         all files of that name that were deleted below a directory
+  firn restore /mnt/work --deleted \"*.odt\" --null | xargs -0 ls -l
+                                                   and what they are now
 
 Times: \"yesterday\" (its end), \"yesterday 14:00\", \"2 hours ago\", \"10 min ago\", \"monday\", 2026-11-24, \"2026-11-24 13:45\",
 @1795527910. The newest state at or before the time counts; 'firn log' lists the states.
@@ -64,6 +66,9 @@ pub struct RestoreArgs {
     /// Replace what is there
     #[arg(long)]
     pub force: bool,
+    /// Print only the paths at which it is now, each ended by NUL
+    #[arg(long, conflicts_with = "json")]
+    pub null: bool,
     /// Print JSON for programs
     #[arg(long)]
     pub json: bool,
@@ -108,6 +113,8 @@ pub struct Restored {
     pub from_state: String,
     /// Where it is now.
     pub to_path: String,
+    #[serde(skip)]
+    target: PathBuf,
 }
 
 /// Something to restore.
@@ -134,16 +141,19 @@ pub fn run(args: &RestoreArgs, output: &mut Output) -> Done {
         None => vec![wish(args, &place, &states)?],
     };
     let report = restore(&wishes, args.force)?;
-    finish(&args.path, report, args.json, output)
+    finish(&args.path, report, (args.json, args.null), output)
 }
 
-/// Shows what was restored.
+/// Shows what was restored: as JSON, or with `null` only where it is now.
 ///
 /// # Errors
 /// If not all of it could be.
-pub fn finish(path: &Path, report: Report, json: bool, output: &mut Output) -> Done {
+pub fn finish(path: &Path, report: Report, (json, null): (bool, bool), output: &mut Output) -> Done {
     let summary = Summary { path: shown(path), report };
-    output.show(json, &summary, |out| write(out, &summary.report))?;
+    match null {
+        true => output.names(summary.report.restored.iter().map(|restored| &restored.target))?,
+        false => output.show(json, &summary, |out| write(out, &summary.report))?,
+    }
     let Report { problems, problem_texts, .. } = &summary.report;
     match (problems, problem_texts.first()) {
         (0, _) => Ok(()),
@@ -260,7 +270,8 @@ pub fn restore(wishes: &[Wish], force: bool) -> Done<Report> {
         if let Some(staged) = Staged::copy(&mut copier, &wish.from, &wish.target)? {
             staged.name(force)?;
             let (name, to_path) = (shown(&wish.below), shown(&wish.target));
-            restored.push(Restored { name, from_state: wish.state.clone(), to_path });
+            let (from_state, target) = (wish.state.clone(), wish.target.clone());
+            restored.push(Restored { name, from_state, to_path, target });
         }
         finish_parents(&parents)?;
     }
@@ -336,7 +347,7 @@ fn finish_parents(made: &[(PathBuf, PathBuf)]) -> Done {
 
 fn write(out: &mut dyn Write, report: &Report) -> io::Result<()> {
     for restored in &report.restored {
-        writeln!(out, "{} is back, as in {}", restored.to_path, restored.from_state)?;
+        writeln!(out, "{} is back, as in {}", readable(&restored.target), restored.from_state)?;
     }
     let things = report.files + report.directories + report.others;
     if things > 1 {

@@ -35,6 +35,9 @@ use std::sync::Arc;
   ls /mnt/.firn/history/before-upgrade        look into one
   firn snapshot /mnt --delete before-upgrade  give its space back
   firn snapshot disk.img golden               of an image that is not mounted
+  firn snapshot /mnt --list --null | grep -z ^nightly- |
+    xargs -0 -rn1 firn snapshot /mnt --delete
+                                              delete all of such a name
 
 A snapshot copies nothing: it keeps what is there, and takes space only as the present moves away from it. It stays until
 somebody deletes it. When the command ends it is durable, with everything that was written before.
@@ -60,6 +63,9 @@ pub struct SnapshotArgs {
     /// Delete this snapshot or automatic state
     #[arg(long, value_name = "STATE", add = values::states())]
     pub delete: Option<String>,
+    /// With --list, print only the names, each ended by NUL
+    #[arg(long, conflicts_with_all = ["json", "name", "delete"])]
+    pub null: bool,
     /// Print JSON for programs
     #[arg(long)]
     pub json: bool,
@@ -180,8 +186,11 @@ fn delete(args: &SnapshotArgs, word: &str, output: &mut Output) -> Done {
 
 fn list(args: &SnapshotArgs, output: &mut Output) -> Done {
     let is_kept = |state: &State| state.told.is_none_or(|told| !told.is_automatic);
-    let States { list, past_bytes, .. } = States::counted(&args.path, is_kept)?;
+    let States { list, past_bytes, .. } = States::counted(&args.path, |state| !args.null && is_kept(state))?;
     let kept = list.iter().rev().filter(|state| is_kept(state));
+    if args.null {
+        return output.names(kept.map(|state| &state.name));
+    }
     let states: Vec<StateRow> = kept.map(StateRow::of).collect();
     let view = List { path: shown(&args.path), states, past_bytes };
     output.show(args.json, &view, |out| {

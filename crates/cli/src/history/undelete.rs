@@ -5,11 +5,11 @@ use super::place::Place;
 use super::restore::{Wish, finish, restore};
 use super::snapshot::shown;
 use super::states::State;
-use super::versions::write_null;
 use super::when;
 use crate::completion::values;
 use crate::failure::{Done, Exit, Failure};
-use crate::output::Output;
+use crate::output::{Output, readable};
+use crate::progress::Bar;
 use crate::sizes::{Bytes, Count};
 use clap::Args;
 use firnfs_lab::calendar::rfc3339;
@@ -26,6 +26,8 @@ use std::path::{Path, PathBuf};
   firn undelete /mnt/letters --all            everything that was deleted there
   firn undelete /mnt/letters --all --to /tmp/found
                                               into another directory
+  firn undelete /mnt/letters --null | xargs -0 ls -ld
+                                              where to read it, for scripts
 
 It looks through all states that are kept ('firn log'): what was made and deleted between two of them cannot come back. A file
 is found under any name that it had in that directory. What was deleted in directories below is in those; 'firn restore
@@ -42,8 +44,8 @@ pub struct UndeleteArgs {
     /// Put it into this directory
     #[arg(long, value_name = "DIR")]
     pub to: Option<PathBuf>,
-    /// Print only the paths at which it can be read, each ended by NUL
-    #[arg(long, conflicts_with_all = ["json", "names", "all"])]
+    /// Print only the paths at which it can be read, or is again, each ended by NUL
+    #[arg(long, conflicts_with = "json")]
     pub null: bool,
     /// Print JSON for programs
     #[arg(long)]
@@ -95,14 +97,23 @@ pub fn run(args: &UndeleteArgs, output: &mut Output) -> Done {
     if args.all || !args.names.is_empty() {
         let chosen = choose(args, &deleted)?;
         let wishes = wishes(args, &place, &states, &chosen);
-        return finish(&args.directory, restore(&wishes, false)?, args.json, output);
+        let report = restore(&wishes, false).map_err(without_force)?;
+        return finish(&args.directory, report, (args.json, args.null), output);
     }
-    let rows = deleted.iter().map(|deleted| row(&place, &states, deleted)).collect::<Done<Vec<_>>>()?;
+    let rows = rows(&place, &states, &deleted)?;
     if args.null {
-        return output.text(|out| rows.iter().try_for_each(|row| write_null(out, &row.place)));
+        return output.names(rows.iter().map(|row| &row.place));
     }
     let view = View { path: shown(&args.directory), deleted_files: rows };
     output.show(args.json, &view, |out| write(out, &view, states.len()))
+}
+
+/// The failure of a name that is taken says how to replace it, which this command never does.
+fn without_force(failure: Failure) -> Failure {
+    match failure.exit {
+        Exit::Refused => failure.advise("put it into another directory with --to"),
+        _ => failure,
+    }
 }
 
 /// What the command line names, with the name to give it.
@@ -151,6 +162,15 @@ fn wishes(
     chosen.iter().map(wish).collect()
 }
 
+fn rows(place: &Place, states: &[State], deleted: &[Deleted]) -> Done<Vec<Row>> {
+    let bar = Bar::of_entries();
+    let row = |(n, one): (usize, &Deleted)| {
+        bar.show(n as u64, deleted.len() as u64, "counted");
+        row(place, states, one)
+    };
+    deleted.iter().enumerate().map(row).collect()
+}
+
 fn row(place: &Place, states: &[State], deleted: &Deleted) -> Done<Row> {
     let state = &states[deleted.state];
     let read_at = place.at(deleted.below.clone()).then(state);
@@ -185,12 +205,13 @@ fn write(out: &mut dyn Write, view: &View, states: usize) -> io::Result<()> {
     writeln!(out, "{:<19} {:>10} name", "last seen", "size")?;
     for row in &view.deleted_files {
         let slash = if row.kind == "directory" { "/" } else { "" };
+        let old_names: Vec<String> = row.old_names.iter().map(readable).collect();
         let mut notes = Vec::new();
         notes.extend((row.kind == "directory").then(|| format!("{} files", Count(row.files))));
-        notes.extend((!row.old_names.is_empty()).then(|| format!("before: {}", row.old_names.join(", "))));
+        notes.extend((!old_names.is_empty()).then(|| format!("before: {}", old_names.join(", "))));
         let note = if notes.is_empty() { String::new() } else { format!(" ({})", notes.join("; ")) };
         let size = Bytes(row.size_bytes).to_string();
-        writeln!(out, "{:<19} {size:>10} {}{slash}{note}", row.seen, row.name)?;
+        writeln!(out, "{:<19} {size:>10} {}{slash}{note}", row.seen, readable(&row.name))?;
     }
     writeln!(out, "'firn undelete {} NAME' gives one back, --all everything", view.path)
 }

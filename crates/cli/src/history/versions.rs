@@ -8,14 +8,14 @@ use super::snapshot::shown;
 use super::states::{State, States};
 use super::when;
 use crate::failure::{Done, Failure};
-use crate::output::Output;
+use crate::output::{Output, readable};
 use crate::progress::Bar;
-use crate::sizes::Bytes;
+use crate::sizes::{Bytes, Count};
+use crate::tell::tell;
 use firnfs_format::TimeNs;
 use firnfs_lab::calendar::rfc3339;
 use serde::Serialize;
 use std::io::{self, Write};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// The name of the present in outputs.
@@ -95,7 +95,10 @@ pub fn run(args: &LogArgs, output: &mut Output) -> Done {
     }
     let rows = rows(&place, &states.list, &versions);
     if args.null {
-        return output.text(|out| rows.iter().try_for_each(|row| write_null(out, &row.place)));
+        if hidden > 0 {
+            tell(closed(hidden));
+        }
+        return output.names(rows.iter().map(|row| &row.place));
     }
     let view = View { path: shown(&args.path), versions: rows, hidden_states: hidden };
     output.show(args.json, &view, |out| write(out, &view))
@@ -112,17 +115,8 @@ fn not_found(path: &Path, states: &States, hidden: u64) -> Failure {
     let failure = Failure::failed(format!("{path}: neither the present nor one of {count} states has it"));
     failure.advise(match hidden {
         0 => format!("'firn log {}' lists the states", states.place().display()),
-        _ => format!("{hidden} states are not open to you here"),
+        _ => closed(hidden),
     })
-}
-
-/// Ends a path with NUL.
-///
-/// # Errors
-/// As writing fails.
-pub(super) fn write_null(out: &mut dyn Write, path: &Path) -> io::Result<()> {
-    out.write_all(path.as_os_str().as_bytes())?;
-    out.write_all(b"\0")
 }
 
 /// What is at the path in each state and, after them, in the present; and how many states are closed to this user.
@@ -147,7 +141,7 @@ fn follow(place: &Place, states: &[State], sights: &mut [Option<Sight>]) -> Done
     let Some(wanted) = sights.iter().flatten().next_back().map(|sight| sight.facts.identity) else {
         return Ok(());
     };
-    let bar = Bar::of_steps();
+    let bar = Bar::of_entries();
     let total = sights.len() as u64;
     // Near its place in the state before, most likely.
     let mut near = place.below.clone();
@@ -211,7 +205,7 @@ fn rows(place: &Place, states: &[State], versions: &[Version]) -> Vec<Row> {
         };
         notes.extend(gone_in.map(|state| format!("gone in {state}")));
         if version.sight.below != place.below {
-            notes.push(format!("as {}", version.sight.below.display()));
+            notes.push(format!("as {}", readable(&version.sight.below)));
         } else if Some(facts.identity) != newest {
             notes.push("another file".to_owned());
         }
@@ -249,8 +243,12 @@ fn write(out: &mut dyn Write, view: &View) -> io::Result<()> {
     }
     match view.hidden_states {
         0 => Ok(()),
-        hidden => writeln!(out, "{hidden} states are not open to you here"),
+        hidden => writeln!(out, "{}", closed(hidden)),
     }
+}
+
+fn closed(states: u64) -> String {
+    format!("{} states are not open to you here", Count(states))
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ mod lifecycle;
 mod live;
 mod memory;
 mod metrics;
+mod names;
 mod partial;
 mod posix;
 mod programs;
