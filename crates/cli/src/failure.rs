@@ -4,6 +4,7 @@
 //! Every command returns a [`Failure`]; `main` prints it and exits. Commands whose exit codes another tool has already
 //! defined (fsck(8)) say so in their own help.
 
+use crate::names::{is_hidden, readable};
 use firnfs::FsError;
 use std::fmt;
 use std::path::Path;
@@ -65,7 +66,7 @@ impl Failure {
 
     /// An I/O error on a path: `action` is a phrase such as "cannot open".
     pub fn io(action: &str, path: &Path, error: &std::io::Error) -> Self {
-        let failure = Self::failed(format!("{action} {}: {}", path.display(), plain_reason(error)));
+        let failure = Self::failed(format!("{action} {}: {}", readable(path), plain_reason(error)));
         match error.kind() {
             std::io::ErrorKind::NotFound => failure.advise("check the path"),
             std::io::ErrorKind::PermissionDenied => {
@@ -96,8 +97,8 @@ fn plain_reason(error: &std::io::Error) -> String {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The message stays one line even if a path contains a newline.
-        let one_line = |text: &str| text.replace('\n', " ");
+        // The message stays one line, and leaves the terminal alone, even if a path in it was not made readable.
+        let one_line = |text: &str| text.replace('\n', " ").replace(is_hidden, "?");
         f.write_str(&one_line(&self.message))?;
         if let Some(advice) = &self.advice {
             write!(f, "; {}", one_line(advice))?;
@@ -114,7 +115,11 @@ mod tests {
     fn a_failure_is_one_line_with_what_where_and_what_to_do() {
         let error = std::io::Error::from_raw_os_error(2);
         let failure = Failure::io("cannot open", Path::new("no\nsuch.img"), &error);
-        assert_eq!(failure.to_string(), "cannot open no such.img: No such file or directory; check the path");
+        assert_eq!(
+            failure.to_string(),
+            "cannot open $'no\\nsuch.img': No such file or directory; check the path"
+        );
+        assert_eq!(Failure::failed("no\n\u{1b}[2J").advise("a\tb").to_string(), "no ?[2J; a?b");
         assert_eq!(failure.exit, Exit::Failed);
     }
 

@@ -24,6 +24,7 @@ mod manual;
 mod metrics;
 mod mkfs;
 mod mounting;
+mod names;
 mod output;
 mod paper;
 mod port;

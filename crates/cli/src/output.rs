@@ -99,19 +99,6 @@ fn fill<'a>(
     writeln!(out)
 }
 
-/// A name as people read it: what would break a line or steer the terminal is shown by its escape.
-#[must_use]
-pub fn readable(name: impl AsRef<OsStr>) -> String {
-    let mut text = String::new();
-    for letter in name.as_ref().to_string_lossy().chars() {
-        match letter.is_control() {
-            true => text.extend(letter.escape_debug()),
-            false => text.push(letter),
-        }
-    }
-    text
-}
-
 /// Columns that a text takes; its colours take none.
 pub fn columns(text: &str) -> usize {
     let mut parts = text.split('\u{1b}');
@@ -263,12 +250,6 @@ mod tests {
         );
         assert_eq!(shown(&["/ab 44 KiB", "/b"]), "2 lost: /ab 44 KiB,\n  /b\n");
         assert_eq!(shown(&["/longer than that"]), "2 lost:\n  /longer than that\n");
-    }
-
-    #[test]
-    fn a_name_stays_in_its_line_and_keeps_its_letters() {
-        let name = OsStr::from_bytes(b"it's \xc3\xa9\xff\n\x1b[2J\\");
-        assert_eq!(readable(name), "it's é\u{fffd}\\n\\u{1b}[2J\\");
     }
 
     #[test]

@@ -36,7 +36,9 @@ Nothing on this page overwrites or removes a file, except where it says so.",
 
 If the directory is gone as well, name it all the same, or give it back from the one above it:
 
-  firn undelete /mnt letters",
+  firn undelete /mnt letters
+
+An odd name is shown as bash and zsh read it: type $'two\\nlines' as it stands. After -- a name may begin with a dash.",
     ),
     (
         "I DO NOT KNOW WHERE IT WAS",
@@ -48,7 +50,7 @@ such a name, each where it was:
     ),
     (
         "I OVERWROTE A FILE",
-        "List its versions. The last column has names of states; look at the file in one of them. Then put the right version beside \
+        "List its versions. The last column has names of states, NAME below; look at the file in one of them. Then put the right version beside \
 the present one, by a name or a time:
 
   firn log /mnt/letters/offer.odt

@@ -9,6 +9,7 @@ use super::find::{Entry, entries_of};
 use super::identity::{Facts, Identity, facts_of};
 use super::place::join;
 use crate::failure::{Done, Failure};
+use crate::names::readable;
 use crate::progress::Bar;
 use crate::sizes::Count;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -87,7 +88,8 @@ struct Walk<'a> {
 /// One of them is not there; a directory cannot be read.
 pub fn compare(old_root: &Path, new_root: &Path, changed: Option<&FxHashSet<u64>>) -> Done<Comparison> {
     let there = |root: &Path| {
-        let missing = || Failure::failed(format!("{} is not there", root.display())).advise("check the path");
+        let missing =
+            || Failure::failed(format!("{} is not there", readable(&root))).advise("check the path");
         facts_of(root)?.ok_or_else(missing)
     };
     let (old, new) = (there(old_root)?, there(new_root)?);

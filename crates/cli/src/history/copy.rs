@@ -10,6 +10,7 @@ use super::attributes::{Attributes, Made, Owner, forget_inherited};
 use super::find::entries_of;
 use super::identity::{Facts, Identity, facts_of};
 use crate::failure::{Done, Failure};
+use crate::names::readable;
 use crate::sources::next_data;
 use rustc_hash::FxHashMap;
 use rustix::fs::{
@@ -197,7 +198,7 @@ impl<'a> Copier<'a> {
     ) -> Done<Option<Open>> {
         let facts = match facts_of(from) {
             Ok(Some(facts)) => facts,
-            Ok(None) => return self.leave_out(format!("{} is not there", from.display())),
+            Ok(None) => return self.leave_out(format!("{} is not there", readable(&from))),
             Err(failure) => return self.leave_out(failure.to_string()),
         };
         if facts.is_dir() {
@@ -236,7 +237,7 @@ impl<'a> Copier<'a> {
     ) -> Done<Option<Open>> {
         let entries = match entries_of(from) {
             Ok(Some(entries)) => entries,
-            Ok(None) => return self.leave_out(format!("{} is not open to you", from.display())),
+            Ok(None) => return self.leave_out(format!("{} is not open to you", readable(&from))),
             Err(failure) => return self.leave_out(failure.to_string()),
         };
         // Closed to others until it is whole.
@@ -346,7 +347,7 @@ impl<'a> Copier<'a> {
         match made {
             Ok(()) => {}
             Err(Errno::PERM) => {
-                return self.leave_out(format!("{} is a device, which only root can make", from.display()));
+                return self.leave_out(format!("{} is a device, which only root can make", readable(&from)));
             }
             Err(errno) => return Err(cannot_write(from, errno)),
         }
@@ -364,7 +365,7 @@ impl<'a> Copier<'a> {
     fn note(&mut self, from: &Path, lost: Result<Vec<String>, Errno>) -> Done {
         let lost = lost.map_err(|errno| cannot_write(from, errno))?;
         if !lost.is_empty() {
-            self.problems.add(format!("{}: {} could not be kept", from.display(), lost.join(", ")));
+            self.problems.add(format!("{}: {} could not be kept", readable(&from), lost.join(", ")));
         }
         Ok(())
     }

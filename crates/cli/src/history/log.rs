@@ -6,6 +6,7 @@ use super::states::{State, States};
 use super::{versions, when};
 use crate::completion::values;
 use crate::failure::{Done, Failure};
+use crate::names::readable;
 use crate::output::Output;
 use crate::sizes::Bytes;
 use crate::target;
@@ -109,7 +110,7 @@ struct Log {
 pub fn run(args: &LogArgs, output: &mut Output) -> Done {
     match is_volume(&args.path)? {
         true if args.all => {
-            Err(Failure::usage(format!("{} is a volume: --all is for files", args.path.display())))
+            Err(Failure::usage(format!("{} is a volume: --all is for files", readable(&args.path))))
         }
         true => volume(args, output),
         false => versions::run(args, output),

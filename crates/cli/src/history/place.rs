@@ -4,6 +4,7 @@
 
 use super::states::{HISTORY_DIR, State, States, has_no_history};
 use crate::failure::{Done, Exit, Failure};
+use crate::names::readable;
 use firnfs_fuse::mount::table::{self, Mount};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -29,7 +30,7 @@ impl Place {
         let (start, rest) = existing_part(&absolute)?;
         let failed = |e: std::io::Error| Failure::io("cannot read", Path::new("/proc/self/mountinfo"), &e);
         let no_mount = || {
-            Failure::new(Exit::NotAVolume, format!("{} is not on a firnfs mount", path.display()))
+            Failure::new(Exit::NotAVolume, format!("{} is not on a firnfs mount", readable(&path)))
                 .advise("mount the volume first, and give a path below its mountpoint")
         };
         let device = table::mount_of(&start).map_err(failed)?.ok_or_else(no_mount)?.device;
@@ -94,7 +95,7 @@ fn existing_part(absolute: &Path) -> Done<(PathBuf, PathBuf)> {
         match start.canonicalize() {
             Ok(found) => {
                 if rest.contains(&OsStr::new("..")) {
-                    let message = format!("{} has .. behind a directory that is gone", absolute.display());
+                    let message = format!("{} has .. behind a directory that is gone", readable(&absolute));
                     return Err(Failure::usage(message));
                 }
                 return Ok((found, rest.iter().rev().collect()));

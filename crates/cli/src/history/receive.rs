@@ -4,6 +4,7 @@ use super::snapshot::{check_name, shown};
 use crate::failure::{Done, Exit, Failure};
 use crate::interrupt::HalfMade;
 use crate::mkfs::{self, open_failed};
+use crate::names::readable;
 use crate::output::Output;
 use crate::progress::Bar;
 use crate::sizes::{Bytes, parse_size};
@@ -148,7 +149,7 @@ fn name_of(header: &StreamHeader) -> String {
 fn new_image(args: &ReceiveArgs, header: &StreamHeader) -> Done<FileDevice> {
     if header.from.is_some() {
         let message =
-            format!("{} does not exist, and the stream has only what changed", args.image.display());
+            format!("{} does not exist, and the stream has only what changed", readable(&args.image));
         return Err(Failure::new(Exit::Refused, message).advise(WHOLE));
     }
     let size_bytes = args.size.unwrap_or(header.size_bytes);
@@ -180,7 +181,7 @@ const WHOLE: &str = "receive all of a state (firn send PATH@STATE) into a new im
 
 /// What to tell of a stream that was not received. `kept_bytes`: so much of it is kept.
 fn failure(args: &ReceiveArgs, error: &ReceiveError, kept_bytes: Option<u64>) -> Failure {
-    let image = args.image.display();
+    let image = readable(&args.image);
     let left = if args.image.exists() { "as it was" } else { "not made" };
     let failure = match error {
         ReceiveError::Unfit(_) => Failure::new(Exit::Refused, format!("{image}: {error}")),
@@ -189,8 +190,8 @@ fn failure(args: &ReceiveArgs, error: &ReceiveError, kept_bytes: Option<u64>) ->
     match (error, kept_bytes, &args.keep) {
         (ReceiveError::Cut { .. } | ReceiveError::Damaged { .. }, Some(bytes), Some(kept)) => failure.advise(format!(
             "{} has the first {bytes} bytes: firn send ... --skip {bytes} | firn receive {image} --keep {}",
-            kept.display(),
-            kept.display()
+            readable(&kept),
+            readable(&kept)
         )),
         (ReceiveError::Cut { .. }, ..) => failure.advise("send it again; with --keep FILE it could be continued"),
         (ReceiveError::Unfit(_), ..) => failure.advise(WHOLE),

@@ -12,7 +12,8 @@ use super::states::{State, States};
 use crate::completion::values;
 use crate::failure::{Done, Failure};
 use crate::interrupt;
-use crate::output::{Output, readable};
+use crate::names::{readable, shell_word};
+use crate::output::Output;
 use crate::progress::Bar;
 use crate::sizes::{Bytes, Count};
 use clap::Args;
@@ -169,7 +170,7 @@ pub fn finish(path: &Path, report: Report, (json, null): (bool, bool), output: &
 
 fn wish(args: &RestoreArgs, place: &Place, states: &States) -> Done<Wish> {
     if place.below.as_os_str().is_empty() && args.to.is_none() {
-        return Err(Failure::usage(format!("{} is the whole volume", args.path.display())).advise(
+        return Err(Failure::usage(format!("{} is the whole volume", readable(&args.path))).advise(
             "name a directory in it, or another place with --to; 'firn rollback' turns a volume back",
         ));
     }
@@ -177,14 +178,14 @@ fn wish(args: &RestoreArgs, place: &Place, states: &States) -> Done<Wish> {
         Some(word) => {
             let state = states.find(word)?;
             if facts_of(&place.then(state))?.is_none() {
-                let path = args.path.display();
-                let message = format!("the state {} has no {path}", state.name);
-                return Err(Failure::failed(message).advise(format!("'firn log {path}' says which have it")));
+                let message = format!("the state {} has no {}", state.name, readable(&args.path));
+                let advice = format!("'firn log {}' says which have it", shell_word(&args.path));
+                return Err(Failure::failed(message).advise(advice));
             }
             state
         }
         None => newest_with(place, &states.list)?.ok_or_else(|| {
-            Failure::failed(format!("no state has {}", args.path.display()))
+            Failure::failed(format!("no state has {}", readable(&args.path)))
                 .advise("'firn undelete DIRECTORY' lists what was deleted in a directory")
         })?,
     };
@@ -224,8 +225,12 @@ fn deleted_wishes(args: &RestoreArgs, place: &Place, states: &States, pattern: &
     };
     let found = below_matching(place, states, pattern)?;
     if found.is_empty() {
-        let message = format!("nothing called {pattern} was deleted below {}", args.path.display());
-        return Err(Failure::failed(message).advise("'firn log' lists the states that were looked through"));
+        let message = format!("nothing called {pattern} was deleted below {}", readable(&args.path));
+        let advice = format!(
+            "'firn log {}' lists the states that were looked through",
+            shell_word(&place.mount.mountpoint)
+        );
+        return Err(Failure::failed(message).advise(advice));
     }
     let wish = |deleted: Deleted| {
         let state = &states[deleted.state];

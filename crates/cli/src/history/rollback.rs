@@ -17,6 +17,7 @@ use super::when;
 use crate::completion::values;
 use crate::failure::{Done, Failure};
 use crate::interrupt;
+use crate::names::{readable, shell_word};
 use crate::output::Output;
 use crate::progress::Bar;
 use crate::sizes::Count;
@@ -87,7 +88,7 @@ struct Summary {
 pub fn run(args: &RollbackArgs, output: &mut Output) -> Done {
     let place = Place::of(&args.path)?;
     if !place.below.as_os_str().is_empty() {
-        return Err(Failure::usage(format!("{} is not the mountpoint of a volume", args.path.display()))
+        return Err(Failure::usage(format!("{} is not the mountpoint of a volume", readable(&args.path)))
             .advise("'firn restore DIRECTORY --at STATE --force' turns a directory back"));
     }
     let states = place.states()?;
@@ -101,7 +102,7 @@ pub fn run(args: &RollbackArgs, output: &mut Output) -> Done {
     let mountpoint = place.mount.mountpoint.clone();
     let root = place.root_of(&state);
     let found = compare(&root, &mountpoint, None)?;
-    let undo = format!("'firn rollback {} {undo_state}' undoes it", args.path.display());
+    let undo = format!("'firn rollback {} {undo_state}' undoes it", shell_word(&args.path));
     let turned = modes_then(&place, &state, &found)
         .and_then(|modes| turn_back(&root, &mountpoint, &found, modes, &stop));
     let (problems, problem_texts) =

@@ -7,6 +7,7 @@ use super::snapshot::shown;
 use super::states::{State, States, failure_of};
 use crate::completion::values;
 use crate::failure::{Done, Failure};
+use crate::names::{readable, shell_word};
 use crate::output::Output;
 use crate::progress::Bar;
 use crate::sizes::{Bytes, parse_size};
@@ -188,10 +189,10 @@ impl Write for Patient<'_> {
 pub fn run(args: &SendArgs, output: &mut Output) -> Done {
     let (path, word) = super::place::split_state(&args.state);
     let Some(word) = word else {
-        return Err(Failure::usage(format!("which state of {}?", path.display())).advise(format!(
+        return Err(Failure::usage(format!("which state of {}?", readable(&path))).advise(format!(
             "write {}@STATE; 'firn log {}' lists the states",
-            path.display(),
-            path.display()
+            readable(&path),
+            shell_word(&path)
         )));
     };
     let (older, newer) = match word.split_once("..") {
@@ -214,7 +215,7 @@ pub fn run(args: &SendArgs, output: &mut Output) -> Done {
             };
             let (from, to) = (range.0.map(Epoch), Epoch(range.1));
             let sent = firnfs_manage::send(&volume, from, to, args.skip, &mut out, &mut watch);
-            SentView::from(&sent.map_err(|e| Failure::failed(format!("{}: {e}", path.display())))?)
+            SentView::from(&sent.map_err(|e| Failure::failed(format!("{}: {e}", readable(&path))))?)
         }
     };
     out.close().map_err(|e| Failure::failed(format!("cannot write the stream: {e}")))?;
@@ -223,7 +224,7 @@ pub fn run(args: &SendArgs, output: &mut Output) -> Done {
     let (from_state, to_state) = (from.map(|state| state.name), to.name);
     let summary = Summary { path: shown(&path), from_state, to_state, sent };
     output.show(args.json, &summary, |out| {
-        writeln!(out, "{}: {}, {}", file.display(), summary.to_state, Bytes(sent.stream_bytes))?;
+        writeln!(out, "{}: {}, {}", readable(&file), summary.to_state, Bytes(sent.stream_bytes))?;
         let (files, content) = (sent.differing_inodes, Bytes(sent.content_bytes));
         writeln!(out, "{files} files and directories differ, {content} of content")
     })
@@ -232,7 +233,7 @@ pub fn run(args: &SendArgs, output: &mut Output) -> Done {
 fn epoch_of(state: &State, path: &Path) -> Done<u32> {
     let told = state.told.map(|told| told.epoch);
     told.ok_or_else(|| {
-        Failure::failed(format!("only the owner of {} and root may send states", path.display()))
+        Failure::failed(format!("only the owner of {} and root may send states", readable(&path)))
     })
 }
 
@@ -260,7 +261,7 @@ impl Out {
         let len_bytes = file.metadata().map_err(cannot)?.len();
         if len_bytes != args.skip {
             let message =
-                format!("{} has {len_bytes} bytes, --skip leaves out {}", path.display(), args.skip);
+                format!("{} has {len_bytes} bytes, --skip leaves out {}", readable(&path), args.skip);
             return Err(Failure::usage(message).advise(format!("the rest begins behind --skip {len_bytes}")));
         }
         Ok(Self::File(file))

@@ -7,6 +7,7 @@ use super::when;
 use crate::completion::values;
 use crate::failure::{Done, Exit, Failure};
 use crate::mkfs::open_failed;
+use crate::names::{readable, shell_word};
 use crate::output::Output;
 use crate::sizes::Bytes;
 use crate::target::{self, Target};
@@ -118,7 +119,7 @@ fn make(args: &SnapshotArgs, name: &str, output: &mut Output) -> Done {
     };
     let (path, state) = (shown(&args.path), StateRow::from(&point));
     output.show(args.json, &Summary { path, state, deleted: false }, |out| {
-        writeln!(out, "{}: snapshot {name} made", args.path.display())
+        writeln!(out, "{}: snapshot {name} made", readable(&args.path))
     })
 }
 
@@ -157,14 +158,14 @@ fn hold(args: &SnapshotArgs, word: &str, name: &str, output: &mut Output) -> Don
     let kept = State { name: name.to_owned(), told, ..state.clone() };
     let (path, row) = (shown(&args.path), StateRow::of(&kept));
     output.show(args.json, &Summary { path, state: row, deleted: false }, |out| {
-        writeln!(out, "{}: {} is kept as snapshot {name}", args.path.display(), state.name)
+        writeln!(out, "{}: {} is kept as snapshot {name}", readable(&args.path), state.name)
     })
 }
 
 /// The number of a state, for those who may change it.
 fn epoch_of(args: &SnapshotArgs, state: &State) -> Done<u32> {
     state.told.map(|told| told.epoch).ok_or_else(|| {
-        Failure::failed(format!("only the owner of {} and root may do that to states", args.path.display()))
+        Failure::failed(format!("only the owner of {} and root may do that to states", readable(&args.path)))
     })
 }
 
@@ -180,7 +181,7 @@ fn delete(args: &SnapshotArgs, word: &str, output: &mut Output) -> Done {
     let (path, name) = (shown(&args.path), state.name.clone());
     let state = StateRow::of(&state);
     output.show(args.json, &Summary { path, state, deleted: true }, |out| {
-        writeln!(out, "{}: {name} deleted; its space comes back in the background", args.path.display())
+        writeln!(out, "{}: {name} deleted; its space comes back in the background", readable(&args.path))
     })
 }
 
@@ -195,7 +196,7 @@ fn list(args: &SnapshotArgs, output: &mut Output) -> Done {
     let view = List { path: shown(&args.path), states, past_bytes };
     output.show(args.json, &view, |out| {
         if view.states.is_empty() {
-            return writeln!(out, "no snapshots; 'firn snapshot {} NAME' makes one", args.path.display());
+            return writeln!(out, "no snapshots; 'firn snapshot {} NAME' makes one", shell_word(&args.path));
         }
         write_states(out, &view.states)?;
         past_bytes.map_or(Ok(()), |bytes| writeln!(out, "the past alone holds {}", Bytes(bytes)))

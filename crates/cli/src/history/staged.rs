@@ -4,6 +4,7 @@
 
 use super::copy::Copier;
 use crate::failure::{Done, Exit, Failure};
+use crate::names::readable;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, openat, renameat_with, statat, unlinkat};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
@@ -88,7 +89,7 @@ impl Drop for Staged {
 
 /// The failure of a name that is taken.
 pub fn is_taken(target: &Path) -> Failure {
-    Failure::new(Exit::Refused, format!("{} is there already", target.display()))
+    Failure::new(Exit::Refused, format!("{} is there already", readable(&target)))
         .advise("name another place with --to, or replace it with --force")
 }
 

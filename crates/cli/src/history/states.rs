@@ -6,6 +6,7 @@
 use super::service::{HELD_OP, HISTORY_OP, HeldRequest, HistoryView, PointView, held, history};
 use super::when;
 use crate::failure::{Done, Exit, Failure};
+use crate::names::{readable, shell_word};
 use crate::progress::Bar;
 use crate::target::{self, Target};
 use firnfs::FsError;
@@ -165,18 +166,18 @@ impl States {
         if let Some(state) = named.or_else(numbered) {
             return Ok(state);
         }
-        let place = self.place.display();
+        let (place, in_command) = (readable(&self.place), shell_word(&self.place));
         let Some(time) = when::parse(word, &when::now()) else {
             let message = format!("'{word}' is neither a state of {place} nor a time");
             return Err(Failure::usage(message).advise(format!(
-                "'firn log {place}' lists the states; times are \"yesterday\", \"2 hours ago\", \"2026-11-24 13:45\""
+                "'firn log {in_command}' lists the states; times are \"yesterday\", \"2 hours ago\", \"2026-11-24 13:45\""
             )));
         };
         self.list.iter().rfind(|state| state.not_after <= time).ok_or_else(|| match self.list.first() {
             Some(oldest) => {
                 let (time, oldest) = (when::local(time), &oldest.name);
                 Failure::failed(format!("{place} has no state as old as {time}; the oldest is {oldest}"))
-                    .advise(format!("'firn log {place}' lists them"))
+                    .advise(format!("'firn log {in_command}' lists them"))
             }
             None => self.none_kept(),
         })
@@ -189,9 +190,9 @@ impl States {
 
     /// What is wrong where there is no state.
     pub fn none_kept(&self) -> Failure {
-        let place = self.place.display();
+        let (place, in_command) = (readable(&self.place), shell_word(&self.place));
         Failure::failed(format!("{place} keeps no states")).advise(format!(
-            "'firn snapshot {place} NAME' makes one, 'firn retain {place}' shows when it makes them by itself"
+            "'firn snapshot {in_command} NAME' makes one, 'firn retain {in_command}' shows when it makes them by itself"
         ))
     }
 }
@@ -214,7 +215,7 @@ fn dated(names: Vec<String>, newest: TimeNs) -> Vec<State> {
 
 /// The failure of a volume that cannot have states.
 pub fn has_no_history(place: &Path) -> Failure {
-    Failure::new(Exit::NotAVolume, format!("{} keeps no history", place.display()))
+    Failure::new(Exit::NotAVolume, format!("{} keeps no history", readable(&place)))
         .advise("only log-structured volumes do, if no entry of their root directory is called .firn")
 }
 

@@ -8,7 +8,8 @@ use super::states::State;
 use super::when;
 use crate::completion::values;
 use crate::failure::{Done, Exit, Failure};
-use crate::output::{Output, readable};
+use crate::names::{readable, shell_word};
+use crate::output::Output;
 use crate::progress::Bar;
 use crate::sizes::{Bytes, Count};
 use clap::Args;
@@ -82,6 +83,8 @@ struct Row {
     #[serde(skip)]
     place: PathBuf,
     #[serde(skip)]
+    names: Vec<OsString>,
+    #[serde(skip)]
     seen: String,
 }
 
@@ -95,7 +98,7 @@ pub fn run(args: &UndeleteArgs, output: &mut Output) -> Done {
     let states = place.states()?.list;
     let deleted = deleted_in(&place, &states)?;
     if args.all || !args.names.is_empty() {
-        let chosen = choose(args, &deleted)?;
+        let chosen = choose(args, &place, &deleted)?;
         let wishes = wishes(args, &place, &states, &chosen);
         let report = restore(&wishes, false).map_err(without_force)?;
         return finish(&args.directory, report, (args.json, args.null), output);
@@ -105,7 +108,7 @@ pub fn run(args: &UndeleteArgs, output: &mut Output) -> Done {
         return output.names(rows.iter().map(|row| &row.place));
     }
     let view = View { path: shown(&args.directory), deleted_files: rows };
-    output.show(args.json, &view, |out| write(out, &view, states.len()))
+    output.show(args.json, &view, |out| write(out, (args, &place), &view, states.len()))
 }
 
 /// The failure of a name that is taken says how to replace it, which this command never does.
@@ -117,11 +120,15 @@ fn without_force(failure: Failure) -> Failure {
 }
 
 /// What the command line names, with the name to give it.
-fn choose<'a>(args: &UndeleteArgs, deleted: &'a [Deleted]) -> Done<Vec<(&'a Deleted, OsString)>> {
+fn choose<'a>(
+    args: &UndeleteArgs,
+    place: &Place,
+    deleted: &'a [Deleted],
+) -> Done<Vec<(&'a Deleted, OsString)>> {
     if args.all {
         if deleted.is_empty() {
-            let message = format!("nothing that a state has was deleted in {}", args.directory.display());
-            return Err(Failure::failed(message).advise("'firn log' lists the states"));
+            let message = format!("nothing that a state has was deleted in {}", readable(&args.directory));
+            return Err(Failure::failed(message).advise(elsewhere(place)));
         }
         return Ok(deleted.iter().map(|deleted| (deleted, deleted.names[0].clone())).collect());
     }
@@ -130,12 +137,12 @@ fn choose<'a>(args: &UndeleteArgs, deleted: &'a [Deleted]) -> Done<Vec<(&'a Dele
         found.map(|deleted| (deleted, name.clone())).ok_or_else(|| {
             let path = args.directory.join(name);
             match path.symlink_metadata() {
-                Ok(_) => Failure::new(Exit::Refused, format!("{} was not deleted", path.display())).advise(
+                Ok(_) => Failure::new(Exit::Refused, format!("{} was not deleted", readable(&path))).advise(
                     "an older version of it: 'firn log FILE', 'firn restore FILE --at WHEN --to PATH'",
                 ),
-                Err(_) => Failure::failed(format!("no state has {}", path.display())).advise(format!(
+                Err(_) => Failure::failed(format!("no state has {}", readable(&path))).advise(format!(
                     "'firn undelete {}' lists what was deleted there",
-                    args.directory.display()
+                    shell_word(&args.directory)
                 )),
             }
         })
@@ -186,32 +193,44 @@ fn row(place: &Place, states: &[State], deleted: &Deleted) -> Done<Row> {
         read_at: shown(&read_at),
         seen: state.time.map_or_else(|| format!("in {}", state.name), when::local),
         place: read_at,
+        names: deleted.names.clone(),
     })
 }
 
-fn write(out: &mut dyn Write, view: &View, states: usize) -> io::Result<()> {
+/// What else there is to do where nothing was deleted: the directory may have had another name.
+fn elsewhere(place: &Place) -> String {
+    format!("'firn restore {} --deleted NAME' looks in all directories", shell_word(&place.mount.mountpoint))
+}
+
+fn write(
+    out: &mut dyn Write,
+    (args, place): (&UndeleteArgs, &Place),
+    view: &View,
+    states: usize,
+) -> io::Result<()> {
     if view.deleted_files.is_empty() {
-        return match states {
-            0 => writeln!(out, "the volume keeps no states, so it knows of nothing that was deleted"),
-            1 => writeln!(out, "nothing that its one state has was deleted in {}", view.path),
+        let directory = readable(&args.directory);
+        match states {
+            0 => return writeln!(out, "the volume keeps no states, so it knows of nothing that was deleted"),
+            1 => writeln!(out, "nothing that its one state has was deleted in {directory}")?,
             _ => writeln!(
                 out,
-                "nothing that one of {} states has was deleted in {}",
-                Count(states as u64),
-                view.path
-            ),
-        };
+                "nothing that one of {} states has was deleted in {directory}",
+                Count(states as u64)
+            )?,
+        }
+        return writeln!(out, "{}", elsewhere(place));
     }
     writeln!(out, "{:<19} {:>10} name", "last seen", "size")?;
     for row in &view.deleted_files {
         let slash = if row.kind == "directory" { "/" } else { "" };
-        let old_names: Vec<String> = row.old_names.iter().map(readable).collect();
+        let old_names: Vec<String> = row.names[1..].iter().map(readable).collect();
         let mut notes = Vec::new();
         notes.extend((row.kind == "directory").then(|| format!("{} files", Count(row.files))));
         notes.extend((!old_names.is_empty()).then(|| format!("before: {}", old_names.join(", "))));
         let note = if notes.is_empty() { String::new() } else { format!(" ({})", notes.join("; ")) };
         let size = Bytes(row.size_bytes).to_string();
-        writeln!(out, "{:<19} {size:>10} {}{slash}{note}", row.seen, readable(&row.name))?;
+        writeln!(out, "{:<19} {size:>10} {}{slash}{note}", row.seen, readable(&row.names[0]))?;
     }
-    writeln!(out, "'firn undelete {} NAME' gives one back, --all everything", view.path)
+    writeln!(out, "'firn undelete {} NAME' gives one back, --all everything", shell_word(&args.directory))
 }

@@ -8,7 +8,8 @@ use super::snapshot::shown;
 use super::states::{State, States};
 use super::when;
 use crate::failure::{Done, Failure};
-use crate::output::{Output, readable};
+use crate::names::{readable, shell_word};
+use crate::output::Output;
 use crate::progress::Bar;
 use crate::sizes::{Bytes, Count};
 use crate::tell::tell;
@@ -106,7 +107,7 @@ pub fn run(args: &LogArgs, output: &mut Output) -> Done {
 
 /// Neither the present nor a state has it.
 fn not_found(path: &Path, states: &States, hidden: u64) -> Failure {
-    let path = path.display();
+    let path = readable(path);
     if states.list.is_empty() {
         let none = states.none_kept();
         return Failure { message: format!("{path} is not there now, and {}", none.message), ..none };
@@ -114,7 +115,7 @@ fn not_found(path: &Path, states: &States, hidden: u64) -> Failure {
     let count = states.list.len();
     let failure = Failure::failed(format!("{path}: neither the present nor one of {count} states has it"));
     failure.advise(match hidden {
-        0 => format!("'firn log {}' lists the states", states.place().display()),
+        0 => format!("'firn log {}' lists the states", shell_word(states.place())),
         _ => closed(hidden),
     })
 }

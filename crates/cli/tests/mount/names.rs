@@ -1,7 +1,7 @@
 //! `--null` of the commands of the past: every name and path comes out as its bytes, whatever they are, and goes back through
 //! `xargs -0`.
 
-use crate::common::{Kind, Mount, can_mount, firn, firn_json, firn_ok, shell};
+use crate::common::{Kind, Mount, can_mount, complaint, firn, firn_json, firn_ok, shell};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -91,6 +91,26 @@ fn files_of_any_name_are_listed_and_come_back_through_xargs() {
 }
 
 #[test]
+fn a_name_in_a_list_comes_back_if_it_is_copied_into_a_shell() {
+    if !can_mount() {
+        return;
+    }
+    let mount = Mount::with(Kind::NoHistory, "128M", &[]);
+    let d = with_names(&mount);
+    shell(&mount.mnt, "rm -r d");
+    let list = firn_ok(&["undelete", d.to_str().unwrap()]);
+    let lines: Vec<&str> = list.lines().collect();
+    for line in &lines[1..lines.len() - 1] {
+        let script = format!("{} undelete d -- {}", env!("CARGO_BIN_EXE_firn"), &line[31..]);
+        let back = Command::new("bash").args(["-c", &script]).current_dir(&mount.mnt).output().unwrap();
+        assert!(back.status.success(), "{script}: {}", String::from_utf8_lossy(&back.stderr));
+    }
+    assert_has_all(&d);
+    let gone = format!("{}/no\n\u{1b}[2J", mount.mnt.display());
+    assert!(complaint(&["log", &gone]).contains(r"/no\n\033[2J'"));
+}
+
+#[test]
 fn a_diff_has_names_of_any_bytes_after_their_signs() {
     if !can_mount() {
         return;
@@ -105,7 +125,7 @@ fn a_diff_has_names_of_any_bytes_after_their_signs() {
     let expected: [&[u8]; 7] = [b"M", NAMES[3], b"R", NAMES[2], b"z\n\xff", b"-", NAMES[4]];
     assert_eq!(fields, expected);
     let text = firn_ok(&["diff", at_one.to_str().unwrap()]);
-    assert!(text.lines().count() == 3 && text.contains("-> z\\n\u{fffd}\n"), "{text}");
+    assert!(text.lines().count() == 3 && text.contains(r"-> $'z\n\377'"), "{text}");
 }
 
 #[test]
