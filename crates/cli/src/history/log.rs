@@ -7,7 +7,7 @@ use super::{versions, when};
 use crate::completion::values;
 use crate::failure::{Done, Failure};
 use crate::names::readable;
-use crate::output::Output;
+use crate::output::{Output, write_two_parts};
 use crate::sizes::Bytes;
 use crate::target;
 use clap::Args;
@@ -161,6 +161,7 @@ pub fn write_states(out: &mut dyn Write, states: &[StateRow]) -> io::Result<()> 
         let frees = state.frees_bytes.map(|bytes| Bytes(bytes).to_string()).unwrap_or_default();
         // The name of an automatic state is its time in UTC.
         let sign = if state.kept_as == Some("automatic") { " " } else { "*" };
-        writeln!(out, "{time:<19} {age:<14} {live:>9} {frees:>9} {sign}{}", state.name)
+        let head = format!("{time:<19} {age:<14} {live:>9} {frees:>9}");
+        write_two_parts(out, &head, &format!("{sign}{}", state.name))
     })
 }

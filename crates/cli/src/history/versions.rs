@@ -9,7 +9,7 @@ use super::states::{State, States};
 use super::when;
 use crate::failure::{Done, Failure};
 use crate::names::{readable, shell_word};
-use crate::output::Output;
+use crate::output::{Output, write_two_parts};
 use crate::progress::Bar;
 use crate::sizes::{Bytes, Count};
 use crate::tell::tell;
@@ -234,13 +234,12 @@ fn write(out: &mut dyn Write, view: &View) -> io::Result<()> {
             true => row.last_state.clone(),
             false => format!("{} to {}", row.first_state, row.last_state),
         };
-        let note = if row.note.is_empty() { String::new() } else { format!(" ({})", row.note) };
-        writeln!(
-            out,
-            "{:<19} {:>10} {states}{note}",
-            when::local(row.time),
-            Bytes(row.size_bytes).to_string()
-        )?;
+        let head =
+            format!("{:<19} {:>10} {states}", when::local(row.time), Bytes(row.size_bytes).to_string());
+        match row.note.as_str() {
+            "" => writeln!(out, "{head}")?,
+            note => write_two_parts(out, &head, &format!("({note})"))?,
+        }
     }
     match view.hidden_states {
         0 => Ok(()),

@@ -111,6 +111,24 @@ fn a_name_in_a_list_comes_back_if_it_is_copied_into_a_shell() {
 }
 
 #[test]
+fn lists_fit_a_terminal_also_with_long_names_of_states() {
+    if !can_mount() {
+        return;
+    }
+    let mount = Mount::with(Kind::NoHistory, "128M", &[]);
+    let (mnt, file) = (mount.mnt.to_str().unwrap(), mount.path("f"));
+    fs::write(&file, "").unwrap();
+    for name in ["before-the-upgrade-of-monday", "after-the-upgrade-of-monday"] {
+        firn_ok(&["snapshot", mnt, name]);
+        fs::remove_file(&file).unwrap();
+        firn_ok(&["snapshot", mnt, &format!("gone-{name}")]);
+        fs::write(&file, "").unwrap();
+    }
+    let list = firn_ok(&["log", mnt]) + &firn_ok(&["log", file.to_str().unwrap()]);
+    assert!(list.lines().all(|line| line.len() <= 80) && list.contains("another file)"), "{list}");
+}
+
+#[test]
 fn a_diff_has_names_of_any_bytes_after_their_signs() {
     if !can_mount() {
         return;
