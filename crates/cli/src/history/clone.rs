@@ -32,7 +32,7 @@ pub const CLONES_OP: &str = "clones";
 pub const DROP_CLONE_OP: &str = "drop_clone";
 
 /// Where clones are, below a mountpoint.
-const CLONES_DIR: &str = ".firn/clones";
+pub const CLONES_DIR: &str = ".firn/clones";
 
 /// See [`CLONE_OP`].
 #[derive(Clone, Debug, Serialize, Deserialize)]

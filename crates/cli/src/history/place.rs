@@ -2,14 +2,15 @@
 //!
 //! A path need not exist: what a command gives back is gone. Its beginning that exists leads to the mount.
 
+use super::clone::CLONES_DIR;
 use super::states::{HISTORY_DIR, State, States, has_no_history};
 use crate::failure::{Done, Exit, Failure};
-use crate::names::readable;
+use crate::names::{readable, shell_word};
 use firnfs_fuse::mount::table::{self, Mount};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// A path on a mount of a volume with history.
 #[derive(Clone, Debug)]
@@ -49,9 +50,30 @@ impl Place {
     /// The states of the volume.
     ///
     /// # Errors
-    /// The daemon is dead.
+    /// The daemon is dead. The path is in a clone or in a state, of which no states are kept.
     pub fn states(&self) -> Done<States> {
-        States::of_mount(&self.mount)
+        let mut names = self.below.components().map(Component::as_os_str);
+        let there = names.next().zip(names.next()).map(|(dot, kind)| Path::new(dot).join(kind));
+        // The name of the clone or state comes between.
+        let rest: PathBuf = names.skip(1).collect();
+        let refuse = |kind: &str, advice: String| {
+            let message = format!(
+                "{} is in a {kind}; states are kept only of the volume itself",
+                readable(&self.now())
+            );
+            Err(Failure::new(Exit::Refused, message).advise(advice))
+        };
+        let in_present = shell_word(&join(&self.mount.mountpoint, &rest));
+        match there {
+            Some(there) if there == Path::new(HISTORY_DIR) => {
+                refuse("state", format!("name its place in the present, {in_present}"))
+            }
+            Some(there) if there == Path::new(CLONES_DIR) => {
+                let list = format!("'firn clone {} --list' names it", shell_word(&self.mount.mountpoint));
+                refuse("clone", format!("the state that it began as may have {in_present}; {list}"))
+            }
+            _ => States::of_mount(&self.mount),
+        }
     }
 
     /// The path in the present.

@@ -111,6 +111,28 @@ fn a_name_in_a_list_comes_back_if_it_is_copied_into_a_shell() {
 }
 
 #[test]
+fn a_path_in_a_clone_or_a_state_is_refused_by_name() {
+    if !can_mount() {
+        return;
+    }
+    let mount = Mount::with(Kind::NoHistory, "128M", &[]);
+    let mnt = mount.mnt.to_str().unwrap();
+    with_names(&mount);
+    let link = mount.mnt.with_file_name("work");
+    firn_ok(&["clone", mnt, "one", link.to_str().unwrap()]);
+    fs::write(mount.path(".firn/clones/work/d/new"), "").unwrap();
+    for (place, command) in [("clones/work", "undelete"), ("clones/work", "log"), ("history/one", "restore")]
+    {
+        let path = mount.path(".firn").join(place).join("d");
+        let line = complaint(&[command, path.to_str().unwrap()]);
+        assert!(line.contains(" only of the volume itself") && line.contains(&format!("{mnt}/d")), "{line}");
+    }
+    // How it differs from a state is another matter.
+    let changes = firn_ok(&["diff", &format!("{mnt}@one"), link.to_str().unwrap()]);
+    assert_eq!(changes, "+ d/new\n");
+}
+
+#[test]
 fn lists_fit_a_terminal_also_with_long_names_of_states() {
     if !can_mount() {
         return;
