@@ -3,8 +3,9 @@
 use super::open::log_options;
 use super::options::{MountPlan, Source};
 use crate::failure::{Done, Exit, Failure};
-use crate::history::{States, has_no_history, split_state, states_of_volume};
+use crate::history::{HISTORY_DIR, States, has_no_history, split_state, states_of_volume};
 use crate::mkfs::open_failed;
+use crate::names::{readable, shell_word};
 use crate::target::mount_of_image;
 use firnfs::lfs::Lfs;
 use firnfs::vfs::AtimeMode;
@@ -64,11 +65,10 @@ fn refuse_written(image: &Path, word: &str) -> Done {
     {
         return Ok(());
     }
-    let place = mounted.mountpoint.display();
-    let name = States::of_mount(&mounted).ok().and_then(|states| Some(states.find(word).ok()?.name.clone()));
-    let name = name.unwrap_or_else(|| word.to_owned());
-    Err(Failure::new(Exit::Refused, format!("{} is mounted on {place}", image.display()))
-        .advise(format!("look into {place}/.firn/history/{name}")))
+    let states = States::of_mount(&mounted)?;
+    let state = mounted.mountpoint.join(HISTORY_DIR).join(&states.find(word)?.name);
+    let message = format!("{} is mounted on {}", readable(image), readable(&mounted.mountpoint));
+    Err(Failure::new(Exit::Refused, message).advise(format!("look into {}", shell_word(&state))))
 }
 
 /// Takes the state off `IMAGE@STATE`, if there is such an image.

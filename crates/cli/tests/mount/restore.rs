@@ -277,6 +277,8 @@ fn a_state_of_an_image_is_mounted_beside_others_and_not_beside_a_writer() {
     let at = |state: &str| format!("{image}@{state}");
     let line = complaint(&["mount", &at("one"), first.to_str().unwrap()]);
     assert!(line.contains(&format!("look into {mnt}/.firn/history/one")), "{line}");
+    let line = complaint(&["mount", &format!("{image}@nothing"), first.to_str().unwrap()]);
+    assert!(line.contains("'nothing' is neither a state"), "no place that is not there: {line}");
     mount.umount();
     firn_ok(&["mount", &at("one"), first.to_str().unwrap()]);
     firn_ok(&["mount", &at("now"), second.to_str().unwrap()]);
