@@ -27,7 +27,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[command(after_help = "Examples:
   firn age workload night*.snap -o home.fwl                 from snapshots, in the order of time
   firn age workload night*.snap -o home.fwl --profiles day.fwl   short-lived files from a recording
-  firn age workload --git ~/linux --commits 1000 --checkout-every 20 -o linux.fwl
+  firn age workload --git ~/linux --commits 1000 -o linux.fwl
+  firn age workload --git ~/linux --checkout-every 20 -o back-and-forth.fwl
   firn age workload --random 1G --full 65 --operations 500000 -o random.fwl
   firn workload info home.fwl
 

@@ -133,7 +133,7 @@ fn scrub_is_stopped_by_ctrl_c_joined_by_a_second_one_and_ended_by_an_unmount() {
     assert!(String::from_utf8_lossy(&second.stderr).contains("joined"));
     assert_eq!(second.status.code(), Some(130), "both commands watched the same scrub");
     let text = String::from_utf8_lossy(&second.stdout);
-    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let words = in_one_line(&text);
     assert!(words.contains("stopped after") && words.ends_with("no damage found so far"), "{text}");
     assert!(text.lines().count() <= 2, "{text}");
     let before = Instant::now();
@@ -218,7 +218,8 @@ fn after_a_crash_the_mount_serves_at_once_and_a_wrong_structure_makes_it_read_on
     let check = check_after_crash(&mount);
     assert_eq!(check["state"], "failed");
     assert!(check["reason"].as_str().unwrap().contains("/dir"), "{check}");
-    assert!(text.contains(&why) && text.contains("check       after the crash: FAILED: "), "{text}");
+    let text = in_one_line(&text);
+    assert!(text.contains(&why) && text.contains("check after the crash: FAILED: "), "{text}");
     eventually("the log says so", || fs::read_to_string(&log).unwrap().contains("read-only from now on"));
 
     // The structure is still wrong: the volume stays read-only, whoever asks.
@@ -244,6 +245,11 @@ fn after_a_crash_the_mount_serves_at_once_and_a_wrong_structure_makes_it_read_on
     assert!(check_after_crash(&mount).is_null() && !firn_ok(&["stat", &mnt]).contains("after the crash"));
     mount.umount();
     assert!(firn_ok(&["fsck", mount.image.to_str().unwrap()]).contains("clean"));
+}
+
+/// Text as it was before it was laid out for the width of a terminal.
+fn in_one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// The place of the first block of pointers of a file, in bytes.
@@ -277,7 +283,7 @@ fn content_that_a_repair_has_left_lost_does_not_make_a_volume_read_only_after_a_
     assert_eq!(why_read_only(&mount), None);
     let check = check_after_crash(&mount);
     assert_eq!((&check["state"], &check["damaged_paths"]), (&"passed".into(), &["/large"].into()));
-    let text = firn_ok(&["stat", mount.mnt.to_str().unwrap()]);
+    let text = in_one_line(&firn_ok(&["stat", mount.mnt.to_str().unwrap()]));
     assert!(text.contains("checked; /large has lost data"), "{text}");
     fs::write(mount.path("after"), "writable").unwrap();
     mount.sync();
