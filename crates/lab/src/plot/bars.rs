@@ -40,6 +40,8 @@ pub struct Bars {
 
 const PUBLISHED: RGBColor = RGBColor(90, 90, 90);
 const SMALL: (&str, u32) = ("sans-serif", 11);
+/// Pixels that a text keeps from a line of [`PUBLISHED`].
+const LINE: i32 = 4;
 /// Share of a group's width that its bars take.
 const USED: f64 = 0.84;
 
@@ -109,37 +111,72 @@ fn draw(bars: &Bars, axes: &Canvas<'_>) -> Result<(), DrawError> {
         .axis_desc_style(FONT)
         .draw()?;
     let (left, top) = axes.get_base_pixel();
-    let centred =
-        |font: (&'static str, u32), v| TextStyle::from(font.into_font()).pos(Pos::new(HPos::Center, v));
     let pixel = |x: f64, y: f64| {
         let (x, y) = chart.backend_coord(&(x, y));
         (x - left, y - top)
     };
+    let width = USED / bars.series.len() as f64;
+    let height = value_height(bars, pixel(width, 0.0).0 - pixel(0.0, 0.0).0);
     for (n, group) in bars.groups.iter().enumerate() {
         let (x, y) = pixel(n as f64 + 0.5, 0.0);
         axes.draw(&Text::new(group.clone(), (x, y + 8), centred(FONT, VPos::Top)))?;
-        let width = USED / bars.series.len() as f64;
         for (m, series) in bars.series.iter().enumerate() {
             let from = n as f64 + (1.0 - USED) / 2.0 + m as f64 * width;
-            let (left, right) = (from + width * 0.06, from + width * 0.94);
+            let published = series.published.get(n).copied().flatten();
+            let line = published.map(|value| [pixel(from, value), pixel(from + width, value)]);
             if let Some(&value) = series.values.get(n).filter(|value| value.is_finite()) {
-                let corners = [pixel(left, value), pixel(right, 0.0)];
-                axes.draw(&Rectangle::new(corners, series.style.colour().mix(0.85).filled()))?;
-                axes.draw(&Rectangle::new(corners, plotters::style::BLACK.stroke_width(1)))?;
-                let (x, y) = pixel(from + width / 2.0, value);
-                axes.draw(&Text::new(short(value), (x, y - 2), centred(SMALL, VPos::Bottom)))?;
-                let (x, y) = pixel(from + width / 2.0, 0.0);
-                let colour = series.style.text_colour();
-                let number = centred(SMALL, VPos::Bottom).color(&colour);
-                axes.draw(&Text::new(format!("{}", m + 1), (x, y - 1), number))?;
+                let corners = [pixel(from + width * 0.06, value), pixel(from + width * 0.94, 0.0)];
+                draw_bar(axes, series.style, &(m + 1).to_string(), corners)?;
+                let font = centred((SMALL.0, height), VPos::Bottom);
+                let foot = foot_of_value(corners[0].1, height as i32, line.map(|ends| ends[0].1));
+                axes.draw(&Text::new(short(value), (middle(corners), foot), font))?;
             }
-            if let Some(published) = series.published.get(n).copied().flatten() {
-                let ends = [pixel(from, published), pixel(from + width, published)];
+            if let Some(ends) = line {
+                // The edge shows it on a dark bar.
+                axes.draw(&PathElement::new(ends, plotters::style::WHITE.stroke_width(5)))?;
                 axes.draw(&PathElement::new(ends, PUBLISHED.stroke_width(3)))?;
             }
         }
     }
     Ok(())
+}
+
+fn centred(font: (&'static str, u32), vertical: VPos) -> TextStyle<'static> {
+    TextStyle::from(font.into_font()).pos(Pos::new(HPos::Center, vertical))
+}
+
+/// A bar between two corners, with its number in the legend at its foot.
+fn draw_bar(
+    axes: &Canvas<'_>,
+    style: Style,
+    number: &str,
+    corners: [(i32, i32); 2],
+) -> Result<(), DrawError> {
+    axes.draw(&Rectangle::new(corners, style.colour().mix(0.85).filled()))?;
+    axes.draw(&Rectangle::new(corners, plotters::style::BLACK.stroke_width(1)))?;
+    let foot = (middle(corners), corners[1].1 - 1);
+    let colour = style.text_colour();
+    let text_style = centred(SMALL, VPos::Bottom).color(&colour);
+    Ok(axes.draw(&Text::new(number.to_owned(), foot, text_style))?)
+}
+
+/// Pixels of the height of all values: a digit takes half of its height, and bars touch.
+fn value_height(bars: &Bars, bar_pixels: i32) -> u32 {
+    let values = bars.series.iter().flat_map(|series| &series.values);
+    let digits = values.filter(|value| value.is_finite()).map(|&value| short(value).len()).max();
+    (2 * bar_pixels as u32 / digits.unwrap_or(1) as u32).clamp(7, SMALL.1)
+}
+
+/// Where a value stands: on its bar, or on the line of the published value if that would cross it.
+fn foot_of_value(top: i32, height: i32, line: Option<i32>) -> i32 {
+    match line {
+        Some(line) if (top - height - LINE..=top + LINE).contains(&line) => line.min(top) - LINE,
+        _ => top - 2,
+    }
+}
+
+fn middle(corners: [(i32, i32); 2]) -> i32 {
+    i32::midpoint(corners[0].0, corners[1].0)
 }
 
 /// Three digits.

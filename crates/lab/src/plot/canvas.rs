@@ -2,10 +2,7 @@
 
 use super::{Origin, Style};
 use plotters::coord::Shift;
-use plotters::prelude::{
-    Circle, Color, Cross, DrawingArea, PathElement, Polygon, Rectangle, SVGBackend, ShapeStyle, Text,
-    TriangleMarker,
-};
+use plotters::prelude::{Circle, Color, DrawingArea, PathElement, Polygon, SVGBackend, ShapeStyle, Text};
 use plotters::style::RGBColor;
 
 pub(super) type Canvas<'a> = DrawingArea<SVGBackend<'a>, Shift>;
@@ -37,8 +34,23 @@ const COLOURS: [RGBColor; 7] = [
 const DASHES: [Option<(u32, u32)>; 7] =
     [None, Some((9, 4)), Some((3, 3)), Some((16, 5)), Some((1, 4)), Some((6, 8)), Some((24, 4))];
 
-/// Circle, square, triangle, or cross: different for the styles that drawings show together.
-const MARKERS: [u8; 7] = [0, 1, 2, 3, 0, 1, 3];
+/// One for each style, so that they are told apart in grey, too.
+const MARKERS: [Marker; 7] = [
+    Marker::Circle,
+    Marker::Shape(&[(-1, -1), (1, -1), (1, 1), (-1, 1)]),
+    Marker::Shape(&[(0, -1), (1, 1), (-1, 1)]),
+    Marker::Strokes([[(-1, -1), (1, 1)], [(-1, 1), (1, -1)]]),
+    Marker::Shape(&[(0, 1), (1, -1), (-1, -1)]),
+    Marker::Shape(&[(0, -1), (1, 0), (0, 1), (-1, 0)]),
+    Marker::Strokes([[(0, -1), (0, 1)], [(-1, 0), (1, 0)]]),
+];
+
+/// What is drawn around a point; places in half widths of the marker.
+enum Marker {
+    Circle,
+    Shape(&'static [(i32, i32)]),
+    Strokes([[(i32, i32); 2]; 2]),
+}
 
 impl Style {
     pub(super) fn colour(self) -> RGBColor {
@@ -59,20 +71,29 @@ impl Style {
     /// Draws the marker at a pixel; hollow for published values.
     pub(super) fn mark(self, canvas: &Canvas<'_>, (x, y): (i32, i32), hollow: bool) -> Result<(), DrawError> {
         let size = if hollow { 6 } else { 4 };
-        let style: ShapeStyle = if hollow { self.colour().stroke_width(2) } else { self.colour().filled() };
-        match MARKERS[usize::from(self.0) % MARKERS.len()] {
-            0 => canvas.draw(&Circle::new((x, y), size, style))?,
-            1 => canvas.draw(&Rectangle::new([(x - size, y - size), (x + size, y + size)], style))?,
-            2 if hollow => {
-                let corners = [(x, y - size), (x + size, y + size), (x - size, y + size), (x, y - size)];
-                canvas.draw(&PathElement::new(corners, style))?;
+        let outline = self.colour().stroke_width(2);
+        let at = |&(right, down): &(i32, i32)| (x + right * size, y + down * size);
+        match &MARKERS[usize::from(self.0) % MARKERS.len()] {
+            Marker::Circle => {
+                let style: ShapeStyle = if hollow { outline } else { self.colour().filled() };
+                canvas.draw(&Circle::new((x, y), size, style))?;
             }
-            2 => canvas.draw(&TriangleMarker::new((x, y), size + 1, style))?,
-            _ if hollow => {
-                let corners = [(x, y - size), (x + size, y), (x, y + size), (x - size, y), (x, y - size)];
-                canvas.draw(&PathElement::new(corners, style))?;
+            Marker::Shape(corners) if hollow => {
+                let closed: Vec<_> = corners.iter().chain(corners.first()).map(at).collect();
+                canvas.draw(&PathElement::new(closed, outline))?;
             }
-            _ => canvas.draw(&Cross::new((x, y), size, self.colour().stroke_width(2)))?,
+            Marker::Shape(corners) => {
+                let corners: Vec<_> = corners.iter().map(at).collect();
+                canvas.draw(&Polygon::new(corners, self.colour().filled()))?;
+            }
+            Marker::Strokes(strokes) => {
+                for stroke in strokes {
+                    canvas.draw(&PathElement::new(stroke.each_ref().map(at), outline))?;
+                }
+                if hollow {
+                    canvas.draw(&Circle::new((x, y), size + 2, outline))?;
+                }
+            }
         }
         Ok(())
     }
@@ -81,6 +102,21 @@ impl Style {
     pub(super) fn mark_beyond(self, canvas: &Canvas<'_>, (x, y): (i32, i32)) -> Result<(), DrawError> {
         let corners = vec![(x, y - 9), (x + 5, y), (x - 5, y)];
         canvas.draw(&Polygon::new(corners, self.colour().filled()))?;
+        Ok(())
+    }
+
+    /// Draws an interval with its ends, which are wider than a marker: it shows also where a marker covers most of it.
+    pub(super) fn mark_interval(
+        self,
+        canvas: &Canvas<'_>,
+        low: (i32, i32),
+        high: (i32, i32),
+    ) -> Result<(), DrawError> {
+        let style = self.colour().stroke_width(1);
+        canvas.draw(&PathElement::new([low, high], style))?;
+        for (x, y) in [low, high] {
+            canvas.draw(&PathElement::new([(x - 6, y), (x + 6, y)], style))?;
+        }
         Ok(())
     }
 
@@ -157,6 +193,12 @@ pub(super) fn described(svg: &str, title: &str, conditions: &str, origin: &Origi
 /// A tick without digits that say nothing.
 pub(super) fn tick(value: &f64) -> String {
     format!("{}", (value * 1e6).round() / 1e6)
+}
+
+/// The value at a tick of an axis where a doubling is 1.
+pub(super) fn doubling_tick(value: &f64) -> String {
+    let value = value.exp2();
+    if value < 1.0 { tick(&value) } else { format!("{}", value.round()) }
 }
 
 /// Text for SVG and HTML.

@@ -5,8 +5,7 @@ use super::clip::clip;
 use super::{Curve, Look, Plot, Scale};
 use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::{
-    Cartesian2d, ChartBuilder, ChartContext, Color, DashedLineSeries, IntoDrawingArea, LineSeries,
-    PathElement, SVGBackend,
+    Cartesian2d, ChartBuilder, ChartContext, Color, DashedLineSeries, IntoDrawingArea, LineSeries, SVGBackend,
 };
 
 type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
@@ -66,7 +65,6 @@ fn draw(plot: &Plot, axes: &Canvas<'_>) -> Result<(), DrawError> {
         .x_label_area_size(46)
         .y_label_area_size(64)
         .build_cartesian_2d(from..to, low..high)?;
-    let log2 = |value: &f64| format!("{}", value.exp2().round());
     let mut mesh = chart.configure_mesh();
     mesh.x_desc(plot.x)
         .y_desc(plot.y)
@@ -78,10 +76,10 @@ fn draw(plot: &Plot, axes: &Canvas<'_>) -> Result<(), DrawError> {
     // No more ticks than doublings, so that none falls between two.
     let ticks = |from: f64, to: f64| ((to - from).ceil() as usize + 1).min(16);
     if plot.x_scale == Scale::Log2 {
-        mesh.x_labels(ticks(from, to)).x_label_formatter(&log2);
+        mesh.x_labels(ticks(from, to)).x_label_formatter(&canvas::doubling_tick);
     }
     if plot.y_scale == Scale::Log2 {
-        mesh.y_labels(ticks(low, high)).y_label_formatter(&log2);
+        mesh.y_labels(ticks(low, high)).y_label_formatter(&canvas::doubling_tick);
     }
     mesh.draw()?;
     plot.curves.iter().try_for_each(|curve| draw_curve(plot, curve, &mut chart, axes))
@@ -112,7 +110,7 @@ fn draw_curve<'a>(
     for (&(x, y), half_width) in curve.points.iter().zip(&curve.half_widths) {
         let x = plot.x_scale.on_axis(x);
         let [low, high] = [y - half_width, y + half_width].map(|y| y.clamp(0.0, plot.y_max));
-        chart.draw_series([PathElement::new([(x, low), (x, high)], curve.style.colour().stroke_width(1))])?;
+        curve.style.mark_interval(axes, pixel(chart, (x, low)), pixel(chart, (x, high)))?;
     }
     if curve.look != Look::Line {
         for &point in points.iter().filter(|point| point.1 <= y_max) {

@@ -1,6 +1,7 @@
 //! What the drawings have to contain.
 
 use super::*;
+use plotters::prelude::{IntoDrawingArea, SVGBackend};
 
 fn plot(x_scale: Scale, points: Vec<(f64, f64)>) -> Plot {
     Plot {
@@ -59,14 +60,15 @@ fn rare_values_stand_above_an_ordinate_that_doubles_and_absent_ones_are_left_out
     let ticks: Vec<u64> = ticks.filter(|tick| *tick > 1024).collect();
     assert_eq!(ticks, [2048, 4096]);
     // Two markers, and the sample of the legend.
-    assert_eq!(svg.matches("<rect").count() - 1, 3, "{svg}");
+    assert_eq!(svg.matches("<polygon").count(), 3, "{svg}");
 }
 
 #[test]
 fn a_point_above_the_ordinate_is_marked_at_the_edge() {
     let arrows = |highest| {
         let svg = drawn(plot(Scale::Linear, vec![(1.0, 1.0), (64.0, highest), (1024.0, 0.5)]));
-        svg.matches("<polygon").count()
+        // Of three corners, other than the markers.
+        svg.lines().filter(|line| line.starts_with("<polygon") && line.matches(',').count() == 3).count()
     };
     assert_eq!(arrows(3.0), arrows(1.5) + 1);
 }
@@ -106,4 +108,57 @@ fn the_numbers_stand_beside_the_drawing() {
         std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
     assert_eq!(names, ["b.csv", "b.svg", "f.csv", "f.svg"]);
+}
+
+#[test]
+fn an_axis_that_doubles_names_fractions() {
+    let svg = drawn(plot(Scale::Log2, vec![(0.25, 1.0), (64.0, 1.5), (1024.0, 0.5)]));
+    let ticks: Vec<&str> = svg.lines().map(str::trim).collect();
+    assert!(ticks.contains(&"0.25") && ticks.contains(&"0.5"), "{ticks:?}");
+}
+
+#[test]
+fn styles_differ_by_their_markers() {
+    let mark = |style: u8| {
+        let mut text = String::new();
+        let area = SVGBackend::with_string(&mut text, (20, 20)).into_drawing_area();
+        Style(style).mark(&area, (10, 10), false).unwrap();
+        drop(area);
+        // Without the colour, as in grey.
+        let hash = |(at, _): (usize, &str)| at..at + 7;
+        let colours: Vec<_> = text.match_indices('#').map(hash).collect();
+        colours.into_iter().for_each(|place| text.replace_range(place, "#000000"));
+        text
+    };
+    let all: std::collections::BTreeSet<String> = (0..7).map(mark).collect();
+    assert_eq!(all.len(), 7);
+}
+
+/// Heights of the foot of a text.
+fn heights(svg: &str, text: &str) -> Vec<i32> {
+    let lines: Vec<&str> = svg.lines().collect();
+    let before = |n: &usize| lines[n + 1].trim() == text;
+    let y = |n: usize| lines[n].split("y=\"").nth(1)?.split('"').next()?.parse().ok();
+    (0..lines.len() - 1).filter(before).filter_map(y).collect()
+}
+
+#[test]
+fn a_value_stands_above_the_line_of_the_paper_that_would_cross_it() {
+    let series = Series {
+        label: "LFS".into(),
+        style: Style(0),
+        values: vec![50.0, 50.0, 50.0, 50.0],
+        published: vec![None, Some(52.0), Some(50.0), Some(99.0)],
+    };
+    let bars = Bars {
+        file: "b".into(),
+        title: "B".into(),
+        conditions: "c".into(),
+        y: "percent",
+        groups: ["none", "above", "same", "far"].map(str::to_owned).to_vec(),
+        series: vec![series],
+    };
+    let svg = Drawing::Bars(bars).svg(&Origin::of("firn")).unwrap();
+    let [none, above, same, far] = heights(&svg, "50.0")[..] else { panic!("{svg}") };
+    assert!(above < same && same < none && far == none, "{above} {same} {none} {far}");
 }

@@ -167,7 +167,9 @@ fn measured_cost(results: &Results, condition: Condition) -> Curve {
         let outcome = results.of(&condition.at(u));
         (outcome.cleaned_utilisation.mean, outcome.write_cost.mean)
     };
+    let half_width = |u: f64| results.of(&condition.at(u)).write_cost.half_width;
     Curve::new("measured", UNIFORM, runs::UTILISATIONS.map(point).to_vec())
+        .with_half_widths(runs::UTILISATIONS.map(half_width).to_vec())
 }
 
 fn histogram_plots(results: &Results) -> Vec<Plot> {

@@ -98,9 +98,11 @@ fn table_3(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
         }
         last.push(points.last().map_or(f64::NAN, |point| point.1));
         curves.push(Curve::new(format!("files of {kib} KB"), Style(n as u8), points));
-        if size.is_paper() && n < 2 {
-            let published = [[1.0, 21.0, 132.0], [1.0, 3.0, 17.0]][n];
-            let points = [1.0, 10.0, 50.0].into_iter().zip(published).skip(n).collect();
+        if size.is_paper() {
+            // Less than a second is no point.
+            let published = PUBLISHED[n].map(|seconds| seconds.parse().ok());
+            let points = data_mib(size).iter().zip(published);
+            let points = points.filter_map(|(&mib, seconds)| Some((mib as f64, seconds?))).collect();
             curves.push(Curve::new(format!("{kib} KB: the paper"), Style(n as u8), points).published());
         }
     }
@@ -140,10 +142,15 @@ fn table_3(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
         drawings: vec![Drawing::Curves(Plot {
             file: "001-table3".into(),
             title: "Table 3: seconds of recovery, by the data recovered".into(),
-            conditions: format!(
-                "{}; the paper's values beyond the axis are marked at its edge",
-                Host::Sprite.title()
-            )
+            conditions: match size.is_paper() {
+                true => {
+                    format!(
+                        "{}; the paper's values beyond the axis are marked at its edge",
+                        Host::Sprite.title()
+                    )
+                }
+                false => format!("{}; the paper recovered other amounts", Host::Sprite.title()),
+            }
             .into(),
             x: "MB recovered",
             y: "seconds",
