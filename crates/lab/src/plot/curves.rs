@@ -107,7 +107,8 @@ fn draw_curve<'a>(
         let (x, y) = chart.backend_coord(&point);
         (x - left, y - top)
     };
-    for (&(x, y), half_width) in curve.points.iter().zip(&curve.half_widths) {
+    let intervals = curve.points.iter().zip(&curve.half_widths);
+    for (&(x, y), half_width) in intervals.filter(|((_, y), _)| *y <= plot.y_max) {
         let x = plot.x_scale.on_axis(x);
         let [low, high] = [y - half_width, y + half_width].map(|y| y.clamp(0.0, plot.y_max));
         curve.style.mark_interval(axes, pixel(chart, (x, low)), pixel(chart, (x, high)))?;

@@ -74,6 +74,15 @@ fn a_point_above_the_ordinate_is_marked_at_the_edge() {
 }
 
 #[test]
+fn an_interval_has_two_ends_and_only_points_on_the_axes_have_one() {
+    let strokes = |highest| {
+        let svg = drawn(plot(Scale::Linear, vec![(1.0, 1.0), (64.0, highest), (1024.0, 0.5)]));
+        svg.matches(r##"stroke="#D55E00" stroke-width="1""##).count()
+    };
+    assert_eq!([strokes(1.5), strokes(3.0)], [9, 6]);
+}
+
+#[test]
 fn a_value_that_is_not_a_number_is_an_error() {
     let bad = plot(Scale::Linear, vec![(1.0, f64::NAN)]);
     assert!(Drawing::Curves(bad).svg(&Origin::of("firn")).is_err());
