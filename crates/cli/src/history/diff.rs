@@ -1,7 +1,9 @@
 //! `firn diff`: what changed between two states of a volume, or between a state and the present.
 
 use super::compare::{Change, What, compare};
+use super::identity::facts_of;
 use super::place::{Place, split_state};
+use super::restore::not_in;
 use super::service::{CHANGED_OP, ChangedRequest};
 use super::snapshot::shown;
 use super::states::State;
@@ -171,6 +173,11 @@ fn tree(text: &OsString) -> Done<(PathBuf, Place, Option<State>)> {
     let place = Place::of(&path)?;
     let state = state.map(|word| place.states()?.find(&word).cloned()).transpose()?;
     let tree = state.as_ref().map_or_else(|| place.now(), |state| place.then(state));
+    if let Some(state) = &state
+        && facts_of(&tree)?.is_none()
+    {
+        return Err(not_in(state, &path));
+    }
     Ok((tree, place, state))
 }
 

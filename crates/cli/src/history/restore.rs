@@ -178,9 +178,7 @@ fn wish(args: &RestoreArgs, place: &Place, states: &States) -> Done<Wish> {
         Some(word) => {
             let state = states.find(word)?;
             if facts_of(&place.then(state))?.is_none() {
-                let message = format!("the state {} has no {}", state.name, readable(&args.path));
-                let advice = format!("'firn log {}' says which have it", shell_word(&args.path));
-                return Err(Failure::failed(message).advise(advice));
+                return Err(not_in(state, &args.path));
             }
             state
         }
@@ -191,6 +189,12 @@ fn wish(args: &RestoreArgs, place: &Place, states: &States) -> Done<Wish> {
     };
     let target = target_of(args.to.as_deref(), &place.now());
     Ok(Wish { from: place.then(state), below: place.below.clone(), state: state.name.clone(), target })
+}
+
+/// The failure of a path that a state does not have.
+pub fn not_in(state: &State, path: &Path) -> Failure {
+    Failure::failed(format!("the state {} has no {}", state.name, readable(path)))
+        .advise(format!("'firn log {}' says which have it", shell_word(path)))
 }
 
 /// The newest state that has a path.

@@ -127,6 +127,8 @@ fn a_path_in_a_clone_or_a_state_is_refused_by_name() {
         let line = complaint(&[command, path.to_str().unwrap()]);
         assert!(line.contains(" only of the volume itself") && line.contains(&format!("{mnt}/d")), "{line}");
     }
+    let line = complaint(&["diff", &format!("{mnt}/no\nne@one")]);
+    assert!(line.contains("the state one has no $'") && line.contains("firn log $'"), "{line}");
     // How it differs from a state is another matter.
     let changes = firn_ok(&["diff", &format!("{mnt}@one"), link.to_str().unwrap()]);
     assert_eq!(changes, "+ d/new\n");
