@@ -134,7 +134,8 @@ mod tests {
             assert!(!page.contains(".SH EXTRA"), "{}", path.display());
             // man(1) indents lines as they are by 7 columns.
             let is_kept = |line: &&str| line.starts_with(' ') && line.chars().count() > 73;
-            assert_eq!(page.lines().find(is_kept), None, "{}", path.display());
+            // A backslash is two there, and one on the screen.
+            assert_eq!(page.replace(r"\\", r"\").lines().find(is_kept), None, "{}", path.display());
             let has_own_codes = path.ends_with("firn-fsck.1") || path.ends_with("firn-scrub.1");
             assert_eq!(page.contains("143  ended by SIGTERM"), !has_own_codes, "{}", path.display());
             assert!(!page.contains("firn-help"), "{}", path.display());
