@@ -1,6 +1,7 @@
 //! `firn undelete`: lists what was deleted in a directory, and gives it back.
 
 use super::deleted::{Deleted, deleted_in, size_of};
+use super::identity::facts_of;
 use super::place::Place;
 use super::restore::{Wish, finish, restore};
 use super::snapshot::shown;
@@ -97,6 +98,10 @@ pub fn run(args: &UndeleteArgs, output: &mut Output) -> Done {
     let place = Place::of(&directory)?;
     let states = place.states()?.list;
     let deleted = deleted_in(&place, &states)?;
+    if deleted.is_empty() && !is_known(&place, &states)? {
+        let message = format!("neither the present nor a state has {}", readable(&args.directory));
+        return Err(Failure::failed(message).advise(elsewhere(&place)));
+    }
     if args.all || !args.names.is_empty() {
         let chosen = choose(args, &place, &deleted)?;
         let wishes = wishes(args, &place, &states, &chosen);
@@ -109,6 +114,16 @@ pub fn run(args: &UndeleteArgs, output: &mut Output) -> Done {
     }
     let view = View { path: shown(&args.directory), deleted_files: rows };
     output.show(args.json, &view, |out| write(out, (args, &place), &view, states.len()))
+}
+
+/// True if the directory is there, or was: another one may be a slip of the keyboard.
+fn is_known(place: &Place, states: &[State]) -> Done<bool> {
+    for path in states.iter().map(|state| place.then(state)).chain([place.now()]) {
+        if facts_of(&path)?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// The failure of a name that is taken says how to replace it, which this command never does.

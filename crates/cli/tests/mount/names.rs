@@ -111,7 +111,7 @@ fn a_name_in_a_list_comes_back_if_it_is_copied_into_a_shell() {
 }
 
 #[test]
-fn a_path_in_a_clone_or_a_state_is_refused_by_name() {
+fn a_path_of_which_no_states_are_kept_is_refused_by_name() {
     if !can_mount() {
         return;
     }
@@ -129,6 +129,8 @@ fn a_path_in_a_clone_or_a_state_is_refused_by_name() {
     }
     let line = complaint(&["diff", &format!("{mnt}/no\nne@one")]);
     assert!(line.contains("the state one has no $'") && line.contains("firn log $'"), "{line}");
+    let line = complaint(&["undelete", mount.path("no-such").to_str().unwrap()]);
+    assert!(line.contains("neither the present nor a state has") && line.contains("--deleted"), "{line}");
     // How it differs from a state is another matter.
     let changes = firn_ok(&["diff", &format!("{mnt}@one"), link.to_str().unwrap()]);
     assert_eq!(changes, "+ d/new\n");
