@@ -391,6 +391,23 @@ fn a_stream_for_another_state_is_refused() {
     assert!(refused(&source.stream(Some(0), 1, 0)).contains("has changed since"));
 }
 
+#[test]
+fn a_whole_state_is_refused_by_a_volume_whose_names_have_to_be_read_first() {
+    let mut source = Source::new(13);
+    (0..40).for_each(|_| source.change());
+    source.point();
+    let device = new_device(2);
+    let volume = mount(&device);
+    for n in 0..200 {
+        let node = NewNode { kind: Kind::Regular, mode: 0o644, rdev: 0, target: &[] };
+        let name = format!("a name of its own {n}");
+        volume.run(|vfs, now| vfs.make(now, ROOT, InodeNo::ROOT, name.as_bytes(), node, false)).unwrap();
+    }
+    volume.close().unwrap();
+    let received = receive_into(&device, &source.stream(None, 0, 0), "p0");
+    assert!(matches!(received, Err(ReceiveError::Unfit(why)) if why.contains("only an empty volume")));
+}
+
 /// Cuts that are judged.
 const CUTS: usize = 120;
 

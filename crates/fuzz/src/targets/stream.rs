@@ -4,7 +4,8 @@ use firnfs::FsError;
 use firnfs::check::From as CheckFrom;
 use firnfs::inode::Kind;
 use firnfs::lfs::{Lfs, MkfsOptions, Options};
-use firnfs::vfs::{AtimeMode, Caller, NewNode, XattrMode};
+use firnfs::vfs::history::DOTS;
+use firnfs::vfs::{AtimeMode, Caller, NewNode, Vfs, XattrMode};
 use firnfs_device::{Device, MemDevice, SparseImage};
 use firnfs_format::stream::{FRAME_HEADER_BYTES, STREAM_HEADER_BYTES, StreamHeader};
 use firnfs_format::{InodeNo, TimeNs, crc32c_of};
@@ -169,18 +170,24 @@ fn names(device: &Arc<dyn Device>) -> Names {
     while let Some((path, ino)) = pending.pop() {
         let attr = volume.run(|vfs, _| vfs.getattr(ino)).expect("a sound volume");
         if attr.kind == Kind::Directory {
-            let mut children = Vec::new();
-            volume
-                .run(|vfs, now| {
-                    children.clear();
-                    vfs.readdir(now, ino, 0, &mut |entry| {
+            let (mut children, mut cookie) = (Vec::new(), DOTS);
+            loop {
+                let (so_far, from) = (children.len(), cookie);
+                let list = |vfs: &mut Vfs<Lfs>, now| {
+                    children.truncate(so_far);
+                    vfs.readdir(now, ino, from, &mut |entry| {
+                        cookie = entry.next;
                         children.push((entry.name.to_vec(), entry.ino));
                         true
                     })
-                })
-                .expect("a sound volume");
-            let children = children.into_iter().filter(|(name, _)| name != b"." && name != b"..");
-            pending.extend(children.map(|(name, child)| ([&path[..], b"/", &name].concat(), child)));
+                };
+                volume.run(list).expect("a sound volume");
+                if children.len() == so_far {
+                    break;
+                }
+            }
+            pending
+                .extend(children.into_iter().map(|(name, child)| ([&path[..], b"/", &name].concat(), child)));
         }
         found.insert(path, (ino, attr.size_bytes, attr.ctime.0));
     }
