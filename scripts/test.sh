@@ -53,9 +53,9 @@ step_docs() {
         cargo doc --workspace --no-deps --document-private-items --locked
 }
 
-# Every fuzzer for 30 s; each finding is printed with the command that runs it again.
+# Every fuzzer for 25 s; each finding is printed with the command that runs it again.
 step_fuzz() {
-    scripts/fuzz.sh 30
+    scripts/fuzz.sh 25
 }
 
 step_conformance() {
