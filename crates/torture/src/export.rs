@@ -4,6 +4,7 @@
 //! result need neither other kinds of files nor owners, times and attributes. Callers: the traces of programs under the
 //! crash explorer.
 
+use crate::listing::children;
 use firnfs::FsError;
 use firnfs::inode::Kind;
 use firnfs::lfs::Lfs;
@@ -58,28 +59,6 @@ pub fn export(volume: &Volume<Lfs>, directory: &Path) -> Result<(), ExportError>
         }
     }
     Ok(())
-}
-
-/// All entries of a directory. One call lists what is in memory, and the next one goes on behind that.
-fn children(volume: &Volume<Lfs>, ino: InodeNo) -> Result<Vec<(Vec<u8>, InodeNo)>, FsError> {
-    let (mut found, mut cookie) = (Vec::new(), 0);
-    loop {
-        let (so_far, from) = (found.len(), cookie);
-        volume.run(|vfs, now| {
-            // What a call found that has to be made again is found again.
-            found.truncate(so_far);
-            cookie = from;
-            vfs.readdir(now, ino, from, &mut |entry| {
-                cookie = entry.next;
-                found.push((entry.name.to_vec(), entry.ino));
-                true
-            })
-        })?;
-        if found.len() == so_far {
-            found.retain(|(name, _)| name != b"." && name != b"..");
-            return Ok(found);
-        }
-    }
 }
 
 fn content(volume: &Volume<Lfs>, attr: &Attr) -> Result<Vec<u8>, FsError> {

@@ -11,6 +11,7 @@
 //! - [`survey`]: everything readable on a volume, with errors for the rest.
 //! - [`specimen`], [`anatomy`]: a volume with an object of every kind, and the owners of its live bytes.
 //! - [`export`](mod@export): copies the tree of a volume into a directory, for programs to examine.
+//! - [`listing`]: the entries of a directory, to its end.
 //! - [`crash`]: the crash explorer: power cuts at every point of a recorded history.
 
 pub mod anatomy;
@@ -18,6 +19,7 @@ pub mod audit;
 pub mod crash;
 pub mod export;
 pub mod histories;
+pub mod listing;
 pub mod model;
 pub mod on_volume;
 pub mod ops;

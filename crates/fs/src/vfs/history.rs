@@ -27,8 +27,8 @@ const FIRN: InodeNo = made_up(1);
 pub(super) const HISTORY: InodeNo = made_up(2);
 /// The directory [`CLONES_DIR`] in it.
 pub(super) const CLONES: InodeNo = made_up(3);
-/// The cookie behind `..`. A listing from here on visits the names alone; so if it visits nothing the directory is empty.
-pub const DOTS: u64 = 2;
+/// The cookie behind `..`.
+const DOTS: u64 = 2;
 /// Permission bits for group and others.
 const OTHERS: u16 = 0o077;
 

@@ -108,22 +108,27 @@ impl<S: Store> Vfs<S> {
         let dir = dir::view(&mut self.store, ino)?;
         let atime_is_due = self.atime_is_due(now, ino)?;
         let dots: [(&[u8], InodeNo); 2] = [(b".", ino), (b"..", Self::parent_of(&dir))];
-        let mut visited = false;
-        let mut wants_more = dir.nlink > 0;
-        for (at, (name, ino)) in (0..).zip(dots) {
-            if wants_more && cookie <= at {
+        let mut dots = (1..).zip(dots).filter(|(next, _)| cookie < *next);
+        let (mut visited, mut wants_more) = (false, dir.nlink > 0);
+        // They come with the first name: a directory that has to be read first would seem to end behind them.
+        let mut visit_dots = |visit: &mut dyn FnMut(DirEntry<'_>) -> bool| {
+            for (next, (name, ino)) in dots.by_ref() {
                 visited = true;
-                wants_more = visit(DirEntry { ino, kind: Kind::Directory, next: at + 1, name });
+                wants_more = wants_more && visit(DirEntry { ino, kind: Kind::Directory, next, name });
             }
-        }
-        if wants_more {
-            let cookie = cookie.max(dir::FIRST_COOKIE);
-            let listed = dir::list(&mut self.store, &dir, cookie, &mut |listed| {
+            (visited, wants_more)
+        };
+        if dir.nlink > 0 {
+            let from = cookie.max(dir::FIRST_COOKIE);
+            let listed = dir::list(&mut self.store, &dir, from, &mut |listed| {
                 let (ino, name) = (listed.record.ino, listed.record.name);
-                visit(DirEntry { ino, kind: listed.kind, next: listed.next, name })
+                visit_dots(visit).1 && visit(DirEntry { ino, kind: listed.kind, next: listed.next, name })
             });
-            if !visited {
-                listed?;
+            match listed {
+                Err(stop @ Stop::Need(_)) => return Err(stop),
+                // Damage is told by the call for what is behind them.
+                Err(stop) if !visit_dots(visit).0 => return Err(stop),
+                _ => _ = visit_dots(visit),
             }
         }
         self.touch_atime(now, ino, atime_is_due);

@@ -4,13 +4,13 @@ use firnfs::FsError;
 use firnfs::check::From as CheckFrom;
 use firnfs::inode::Kind;
 use firnfs::lfs::{Lfs, MkfsOptions, Options};
-use firnfs::vfs::history::DOTS;
-use firnfs::vfs::{AtimeMode, Caller, NewNode, Vfs, XattrMode};
+use firnfs::vfs::{AtimeMode, Caller, NewNode, XattrMode};
 use firnfs_device::{Device, MemDevice, SparseImage};
 use firnfs_format::stream::{FRAME_HEADER_BYTES, STREAM_HEADER_BYTES, StreamHeader};
 use firnfs_format::{InodeNo, TimeNs, crc32c_of};
 use firnfs_manage::{LogVolume, StreamReader, check, format, open, receive, send};
 use firnfs_sim::VirtualClock;
+use firnfs_torture::listing::children;
 use firnfs_volume::Volume;
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -170,22 +170,7 @@ fn names(device: &Arc<dyn Device>) -> Names {
     while let Some((path, ino)) = pending.pop() {
         let attr = volume.run(|vfs, _| vfs.getattr(ino)).expect("a sound volume");
         if attr.kind == Kind::Directory {
-            let (mut children, mut cookie) = (Vec::new(), DOTS);
-            loop {
-                let (so_far, from) = (children.len(), cookie);
-                let list = |vfs: &mut Vfs<Lfs>, now| {
-                    children.truncate(so_far);
-                    vfs.readdir(now, ino, from, &mut |entry| {
-                        cookie = entry.next;
-                        children.push((entry.name.to_vec(), entry.ino));
-                        true
-                    })
-                };
-                volume.run(list).expect("a sound volume");
-                if children.len() == so_far {
-                    break;
-                }
-            }
+            let children = children(&volume, ino).expect("a sound volume");
             pending
                 .extend(children.into_iter().map(|(name, child)| ([&path[..], b"/", &name].concat(), child)));
         }

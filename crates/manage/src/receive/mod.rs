@@ -21,7 +21,6 @@ use firnfs::FsError;
 use firnfs::lfs::Lfs;
 use firnfs::states::local;
 use firnfs::vfs::XattrMode;
-use firnfs::vfs::history::DOTS;
 use firnfs_format::checkpoint::Point;
 use firnfs_format::stream::{Frame, StreamHeader};
 use firnfs_format::{DecodeError, Epoch, InodeNo};
@@ -237,14 +236,15 @@ fn fits(volume: &Volume<Lfs>, header: &StreamHeader) -> Result<(), ReceiveError>
     let last = last_received(volume)?;
     let Some(from) = header.from else {
         let attr = volume.run(|vfs, _| vfs.getattr(InodeNo::ROOT))?;
-        let mut is_empty = true;
+        let mut entries = 0;
         volume.run(|vfs, now| {
-            vfs.readdir(now, attr.ino, DOTS, &mut |_| {
-                is_empty = false;
-                false
+            entries = 0;
+            vfs.readdir(now, attr.ino, 0, &mut |_| {
+                entries += 1;
+                entries < 3
             })
         })?;
-        return match is_empty && last.is_none() {
+        return match entries < 3 && last.is_none() {
             true => Ok(()),
             false => Err(ReceiveError::Unfit(
                 "the stream is a whole state, which only an empty volume can receive".to_owned(),

@@ -5,7 +5,6 @@ use super::{Receiver, Wrong};
 use firnfs::FsError;
 use firnfs::inode::Kind;
 use firnfs::store::Scope;
-use firnfs::vfs::history::DOTS;
 use firnfs::vfs::{Attr, Caller, NewNode, RenameMode, SetAttr, SetTime};
 use firnfs_format::{InodeNo, TimeNs};
 
@@ -135,8 +134,10 @@ impl Receiver<'_> {
             let mut left: Vec<(Vec<u8>, Kind, InodeNo)> = Vec::new();
             self.volume.run(|vfs, now| {
                 left.clear();
-                vfs.readdir(now, dir, DOTS, &mut |entry| {
-                    left.push((entry.name.to_vec(), entry.kind, entry.ino));
+                vfs.readdir(now, dir, 0, &mut |entry| {
+                    if entry.name != b"." && entry.name != b".." {
+                        left.push((entry.name.to_vec(), entry.kind, entry.ino));
+                    }
                     left.len() < 1_024
                 })
             })?;

@@ -122,6 +122,19 @@ impl Directory {
 }
 
 #[test]
+fn a_call_that_has_to_read_the_first_names_does_not_end_before_them() {
+    let mut directory = Directory::new();
+    directory.grow(500);
+    directory.mounted.sync();
+    let Directory { device, mounted, ino, files } = directory;
+    drop(mounted);
+    let mounted = Arc::new(Mounted::new(device.clone() as Arc<dyn Device>, Options::default()));
+    let cold = Directory { device, mounted, ino, files };
+    let names = cold.list(40, &mut 0);
+    assert_eq!((names.len(), &names[..2]), (40, &[b".".to_vec(), b"..".to_vec()][..]));
+}
+
+#[test]
 fn a_create_writes_as_much_among_many_entries_as_among_few() {
     let mut directory = Directory::new();
     directory.grow(5_000);

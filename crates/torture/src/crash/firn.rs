@@ -1,5 +1,6 @@
 //! firnfs as the explorer's subject: the log-structured store under the real driver, in virtual time, on one thread.
 
+use crate::listing::children;
 use firnfs_manage::LogVolume;
 mod damage;
 mod nameless;
@@ -470,7 +471,8 @@ impl<S: Engine> OpenVolume<S> {
         while let Some((path, attr)) = pending.pop() {
             let place = |e: FsError| format!("{path:?}: {e}");
             if attr.kind == Kind::Directory {
-                for (name, ino) in self.children(attr.ino).map_err(place)? {
+                for (name, ino) in children(&self.volume, attr.ino).map_err(place)? {
+                    let name = String::from_utf8_lossy(&name).into_owned();
                     let path = if path.is_empty() { name } else { format!("{path}/{name}") };
                     let child = self.attr(ino).map_err(|e| format!("{path:?}: {e}"))?;
                     pending.push((path, child));
@@ -479,29 +481,6 @@ impl<S: Engine> OpenVolume<S> {
             entries.push(self.entry(path.clone(), &attr, shared).map_err(place)?);
         }
         Ok(entries)
-    }
-
-    /// All names in a directory: a call ends early if blocks must be read first, so the end is reached when a call finds
-    /// nothing.
-    fn children(&self, ino: InodeNo) -> Result<Vec<(String, InodeNo)>, FsError> {
-        let mut children = Vec::new();
-        let mut cookie = 0;
-        loop {
-            let (found, next) = self.volume.run(|vfs, now| {
-                let (mut found, mut next) = (Vec::new(), cookie);
-                vfs.readdir(now, ino, cookie, &mut |entry| {
-                    next = entry.next;
-                    found.push((String::from_utf8_lossy(entry.name).into_owned(), entry.ino));
-                    true
-                })?;
-                Ok((found, next))
-            })?;
-            if found.is_empty() {
-                return Ok(children);
-            }
-            children.extend(found.into_iter().filter(|(name, _)| name != "." && name != ".."));
-            cookie = next;
-        }
     }
 
     fn entry(&self, path: String, attr: &Attr, shared: Option<&Shared<'_>>) -> Result<Entry, FsError> {
