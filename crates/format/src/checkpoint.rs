@@ -3,7 +3,9 @@
 pub use crate::branch::{BRANCH_BITS, BRANCH_NAME_MAX, Branch, BranchRaw, MAX_BRANCHES};
 use crate::error::{DecodeError, ensure};
 use crate::layout::layout;
-pub use crate::point::{POINT_NAME_MAX, Point, PointCursor, PointRaw, RULES_MAX, Retention, Rule};
+pub use crate::point::{
+    POINT_BYTES, POINT_NAME_MAX, Point, PointCursor, PointRaw, RULES_MAX, Retention, Rule,
+};
 use crate::pointer::BlockPtr;
 use crate::superblock::CHECKPOINT_SLOT_BYTES;
 use crate::units::{Epoch, Incarnation, InodeNo, SegmentId, Serial, TimeNs};
@@ -18,8 +20,10 @@ pub const MAX_LOGS: usize = 8;
 pub const MAX_SPANS: usize = 64;
 /// Counters kept since mkfs.
 pub const COUNTERS: usize = 64;
-/// Retained points of a volume: as many as fit into a slot beside everything else.
-pub const MAX_POINTS: usize = 256;
+/// Retained points in a checkpoint slot: as many as fit into it beside everything else.
+pub const MAX_SLOT_POINTS: usize = 256;
+/// Retained points of a volume: all of them are in memory.
+pub const MAX_POINTS: usize = 65_536;
 
 layout! {
     /// Checkpoint header; log tails, incarnation spans and counters follow it.
@@ -90,8 +94,10 @@ layout! {
         history_rules: [u8; 48],
         /// Number of clones that follow the points (128 bytes each)
         branches: U32,
+        /// Number of retained points that are not in the slot, but rows of the file of points
+        point_rows: U32,
         /// Zero
-        reserved2: [u8; 244],
+        reserved2: [u8; 240],
     }
 }
 
@@ -134,6 +140,10 @@ pub const FEATURE_POINTS: u64 = 2;
 /// Incompatible feature: there are clones. Set while there is one; code that does not know it would take blocks that a clone shares with
 /// its origin for the clone's own.
 pub const FEATURE_BRANCHES: u64 = 4;
+
+/// Incompatible feature: some retained points are rows of the file of points. Set while there are such rows; code that does not know it
+/// would take what they hold for dead.
+pub const FEATURE_POINT_ROWS: u64 = 8;
 
 /// Compatible feature: quotas may be on; the root directory's attributes say whether. Without it no mount looks for them.
 pub const FEATURE_QUOTAS: u64 = 1;
@@ -221,8 +231,10 @@ pub struct Checkpoint {
     pub spans: Vec<Span>,
     /// Features in use.
     pub features: Features,
-    /// Retained points, oldest first.
+    /// Retained points that are in the slot, oldest first.
     pub points: Vec<Point>,
+    /// Retained points that are rows of the file of points.
+    pub point_rows: u32,
     /// Which of them are kept.
     pub retention: Retention,
     /// Clones, by number.
@@ -290,9 +302,11 @@ impl Checkpoint {
     /// Incompatible features in use.
     #[must_use]
     pub fn features_incompat(&self) -> u64 {
-        let points = if self.points.is_empty() { 0 } else { FEATURE_POINTS };
-        let branches = if self.branches.is_empty() { 0 } else { FEATURE_BRANCHES };
-        FEATURE_WAITING_PAIRS | points | branches
+        let set = |is_used: bool, feature: u64| if is_used { feature } else { 0 };
+        FEATURE_WAITING_PAIRS
+            | set(!self.points.is_empty() || self.point_rows > 0, FEATURE_POINTS)
+            | set(!self.branches.is_empty(), FEATURE_BRANCHES)
+            | set(self.point_rows > 0, FEATURE_POINT_ROWS)
     }
 
     fn header(&self, len_bytes: usize) -> CheckpointRaw {
@@ -330,7 +344,8 @@ impl Checkpoint {
             history_percent: self.retention.percent.into(),
             history_rules: self.retention.encode_rules(),
             branches: (self.branches.len() as u32).into(),
-            reserved2: [0; 244],
+            point_rows: self.point_rows.into(),
+            reserved2: [0; 240],
         }
     }
 
@@ -355,7 +370,7 @@ impl Checkpoint {
         let crc = crate::crc32c(&zeroed);
         ensure(crc == raw.crc.get(), "checkpoint checksum", raw.crc.get(), crc)?;
         ensure(raw.uuid == *uuid, "checkpoint volume", "this volume's uuid", "another")?;
-        let known = FEATURE_WAITING_PAIRS | FEATURE_POINTS | FEATURE_BRANCHES;
+        let known = FEATURE_WAITING_PAIRS | FEATURE_POINTS | FEATURE_BRANCHES | FEATURE_POINT_ROWS;
         let unknown = raw.features_incompat.get() & !known;
         ensure(unknown == 0, UNKNOWN_FEATURES, "those of this version", format_args!("{unknown:#x}"))?;
         ensure(raw.segment_map.get() == 0, "segment map", "identity", raw.segment_map.get())?;
@@ -365,9 +380,13 @@ impl Checkpoint {
     fn decode_points(raw: &CheckpointRaw, rest: &mut &[u8]) -> Result<Vec<Point>, DecodeError> {
         // Versions that did not know points left other bytes of the header zero, too.
         let count = raw.points.get() as usize;
-        ensure(count <= MAX_POINTS, "retained points", MAX_POINTS, count)?;
+        ensure(count <= MAX_SLOT_POINTS, "retained points", MAX_SLOT_POINTS, count)?;
         let is_told = raw.features_incompat.get() & FEATURE_POINTS != 0;
         ensure(is_told || count == 0, "retained points", "none without their feature bit", count)?;
+        let rows = raw.point_rows.get() as usize;
+        ensure(rows <= MAX_POINTS - count, "rows of points", MAX_POINTS - count, rows)?;
+        let is_told = raw.features_incompat.get() & FEATURE_POINT_ROWS != 0;
+        ensure(is_told || rows == 0, "rows of points", "none without their feature bit", rows)?;
         let mut points: Vec<Point> = Vec::with_capacity(count);
         for _ in 0..count {
             let (point, after) = PointRaw::read_from_prefix(rest).map_err(|e| short(&e))?;
@@ -403,7 +422,9 @@ impl Checkpoint {
             let is_in_order = branches.last().is_none_or(|last| last.number < branch.number);
             ensure(is_in_order, "branch of a clone", "a larger one than before", branch.number)?;
             let is_origin = |point: &Point| point.epoch == branch.origin && point.dropped_to.is_none();
-            ensure(points.iter().any(is_origin), "origin of a clone", "a retained point", branch.origin.0)?;
+            // Whether it is among the rows only their file can tell.
+            let is_known = raw.point_rows.get() > 0 || points.iter().any(is_origin);
+            ensure(is_known, "origin of a clone", "a retained point", branch.origin.0)?;
             branches.push(branch);
         }
         Ok(branches)
@@ -464,6 +485,7 @@ impl Checkpoint {
             spans,
             features: Features { compat: raw.features_compat.get(), ro_compat: raw.features_ro_compat.get() },
             points,
+            point_rows: raw.point_rows.get(),
             retention: Retention::decode(raw.history_percent.get(), &raw.history_rules)?,
             branches,
             counters: stored.map(U64::get),

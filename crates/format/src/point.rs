@@ -11,11 +11,14 @@ use zerocopy::byteorder::little_endian::{I64, U32, U64};
 
 /// Bytes of a point's name at most.
 pub const POINT_NAME_MAX: usize = 80;
+/// Bytes of a point, in a checkpoint slot and in the file of points.
+pub const POINT_BYTES: usize = 192;
 /// Rules of a retention at most.
 pub const RULES_MAX: usize = 6;
 
 layout! {
-    /// A retained point: an older state of the volume whose blocks are kept, in the order of epochs after the counters.
+    /// A retained point: an older state of the volume whose blocks are kept. In a checkpoint slot they are in the order of epochs after the
+    /// counters; in the file of points they are in any order, and what has epoch 0 is none.
     PointRaw = 192 {
         /// Number of the checkpoint that has this state
         epoch: U32,
@@ -127,6 +130,21 @@ impl Retention {
 }
 
 impl Point {
+    /// As a row of the file of points.
+    #[must_use]
+    pub fn encode_row(&self) -> [u8; POINT_BYTES] {
+        zerocopy::transmute!(self.encode())
+    }
+
+    /// A row of the file of points; `None` where there is none.
+    ///
+    /// # Errors
+    /// [`DecodeError`]: a name that is not one.
+    pub fn decode_row(row: &[u8; POINT_BYTES]) -> Result<Option<Self>, DecodeError> {
+        let raw: PointRaw = zerocopy::transmute!(*row);
+        if raw.epoch.get() == 0 { Ok(None) } else { Self::decode(&raw).map(Some) }
+    }
+
     pub(crate) fn encode(&self) -> PointRaw {
         let cursor = self.dropped_to.unwrap_or_default();
         let mut name = [0; POINT_NAME_MAX];

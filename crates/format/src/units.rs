@@ -67,6 +67,8 @@ impl InodeNo {
     pub const FIRST_USER: Self = Self(16);
     /// Where blocks are that were moved, for the retained points: an internal file.
     pub const REMNANTS: Self = Self(4);
+    /// Retained points that a checkpoint slot has no room for: an internal file.
+    pub const POINTS: Self = Self(5);
 }
 
 impl Serial {

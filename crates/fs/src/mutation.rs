@@ -78,6 +78,8 @@ log {
     NewerFreed,
     /// A drop begins anew with each mount.
     DropsBeginAnew,
+    /// A point that was dropped leaves its row in the file of points.
+    RowsStay,
     /// A point that somebody asked for is in one slot only until the next checkpoint.
     PointInOneSlot,
     /// What a clone shares with its origin dies with the clone.

@@ -30,7 +30,8 @@ const COPIES_BELOW_A_SHARED_BLOCK: u64 = 9;
 type Files = BTreeMap<String, Vec<u8>>;
 
 fn options() -> Options {
-    Options { commit_step_items: 8, ..Options::default() }
+    // Origins are rows of the file of points sooner or later.
+    Options { commit_step_items: 8, slot_points: 2, ..Options::default() }
 }
 
 fn find(volume: &Volume<Lfs>, dir: InodeNo, path: &str) -> Result<InodeNo, FsError> {

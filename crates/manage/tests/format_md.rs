@@ -274,6 +274,7 @@ fn internal_inodes() -> String {
                 InodeNo::REMNANTS,
                 "remnants, a file: where blocks are that moved after a retained point saw them",
             ),
+            row(InodeNo::POINTS, "retained points, a file: those that a checkpoint slot has no room for"),
             row(InodeNo::FIRST_USER, "first number given to files; those between are reserved"),
         ],
     )

@@ -26,7 +26,8 @@ const POINTS_MAX: usize = 5;
 type Files = BTreeMap<String, (InodeNo, Vec<u8>)>;
 
 fn options() -> Options {
-    Options { commit_step_items: 8, ..Options::default() }
+    // All but two points are rows of their file.
+    Options { commit_step_items: 8, slot_points: 2, ..Options::default() }
 }
 
 struct World {

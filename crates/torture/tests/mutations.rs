@@ -96,6 +96,7 @@ each_is_caught! {
     a_drop_that_frees_what_an_older_point_sees_is_caught: Flaw::Core(Mutation::OlderFreed);
     a_drop_that_frees_what_a_newer_point_sees_is_caught: Flaw::Core(Mutation::NewerFreed);
     a_drop_that_begins_anew_is_caught: Flaw::Core(Mutation::DropsBeginAnew);
+    a_row_of_a_point_that_was_dropped_is_caught: Flaw::Core(Mutation::RowsStay);
     a_point_in_one_slot_is_caught: Flaw::Core(Mutation::PointInOneSlot);
     what_dies_with_a_clone_although_it_shares_it_is_caught: Flaw::Core(Mutation::SharedDies);
     a_clone_that_names_places_of_later_moves_is_caught: Flaw::Core(Mutation::ClonesFollowAll);

@@ -94,6 +94,7 @@ impl Check<'_> {
                     | Problem::InodeCount(_)
                     | Problem::NextIno(_)
                     | Problem::Point { .. }
+                    | Problem::PointRows { .. }
                     | Problem::Clone { .. }
                     | Problem::LogWay { .. }
                     | Problem::Shared { .. }

@@ -86,6 +86,11 @@ pub enum Problem {
         /// What cannot be read, and why.
         reason: FsError,
     },
+    /// The file of the points that a checkpoint slot has no room for cannot be read.
+    PointRows {
+        /// What cannot be read, and why.
+        reason: FsError,
+    },
     /// A clone's inodes cannot be found, or the inode map has entries for one that there is not.
     Clone {
         /// Its name; empty if there is none.

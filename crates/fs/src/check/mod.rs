@@ -69,6 +69,9 @@ use state::{Check, Torn};
 /// Memory for data that is read a second time: attributes in blocks, names for findings. In bytes.
 const CACHE_BYTES: u64 = 16 << 20;
 
+/// The internal files whose entries in the inode map a check takes from the log if it has to.
+const WITHOUT_NAMES: [InodeNo; 2] = [InodeNo::REMNANTS, InodeNo::POINTS];
+
 /// The result of a check.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Report {
@@ -170,13 +173,14 @@ pub fn examine(
         // Blocks of the inode map are lost: take their entries from the log. (Entries of the log's tail override them in any
         // case.) Without them nobody knows where the remnants are, so it comes before the points.
         let geo = lfs.geometry();
-        let is_wanted = |ino| !is_internal(ino) && ino >= InodeNo::ROOT || ino == InodeNo::REMNANTS;
+        let is_wanted = |ino| !is_internal(ino) && ino >= InodeNo::ROOT || WITHOUT_NAMES.contains(&ino);
         map = Some(LogScan::run(read, &uuid, &geo, Some(through), watch).inode_map(&geo, is_wanted));
         let noted = noted.clone();
         (report, facts) = check_store(&mut lfs, read, depth, noted, map.as_deref(), watch);
     }
-    let lost_points = std::mem::take(&mut facts.lost_points);
-    if !lost_points.is_empty() {
+    let mut lost_points = std::mem::take(&mut facts.lost_points);
+    lost_points.extend(lfs.lost_origins());
+    if !lost_points.is_empty() || lfs.lost_rows().is_some() {
         // The accounts have to be right without them.
         lfs.give_up_points(&lost_points);
         let is_given_up =
@@ -331,9 +335,11 @@ impl Check<'_> {
             let is_lost = |n: u64| lost.iter().any(|&(first, count)| n >= first && n - first < count);
             let found: Vec<_> = map.iter().copied().filter(|(n, _)| is_lost(*n)).collect();
             self.lfs.overlay_inodes(&found);
-            if is_lost(InodeNo::REMNANTS.0) && !found.iter().any(|(n, _)| *n == InodeNo::REMNANTS.0) {
-                // The log has none: nothing that a point has seen has moved.
-                self.lfs.overlay_inodes(&[(InodeNo::REMNANTS.0, ImapEntry::default())]);
+            for InodeNo(number) in WITHOUT_NAMES {
+                if is_lost(number) && !found.iter().any(|(n, _)| *n == number) {
+                    // The log has none: nothing that a point has seen has moved, or all points are in the slot.
+                    self.lfs.overlay_inodes(&[(number, ImapEntry::default())]);
+                }
             }
             merge(&mut self.imap, found.into_iter(), true);
             self.is_stale = true;

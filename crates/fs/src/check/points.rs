@@ -31,23 +31,28 @@ struct Course<'p> {
 impl Course<'_> {
     /// True if all at that place and below is older, or was freed already.
     fn is_passed(&self, at: &PointCursor, ptr: &BlockPtr) -> bool {
-        let is_older = |older: &Point| older.dropped_to.is_none() && older.epoch >= ptr.birth;
         !ptr.is_stored()
             || self.point.dropped_to.is_some_and(|done| *at <= done)
-            || self.older.iter().any(is_older)
+            || self.that_could_see(ptr).iter().any(|older| older.dropped_to.is_none())
     }
 
     /// True if a point that is being dropped still holds what is at that place.
     fn is_anothers(&self, at: &PointCursor, ptr: &BlockPtr) -> bool {
-        let holds =
-            |older: &Point| older.dropped_to.is_some_and(|done| done < *at) && older.epoch >= ptr.birth;
-        self.older.iter().any(holds)
+        self.that_could_see(ptr).iter().any(|older| older.dropped_to.is_some_and(|done| done < *at))
+    }
+
+    /// The older ones since the birth of what a pointer refers to.
+    fn that_could_see(&self, ptr: &BlockPtr) -> &[Point] {
+        &self.older[self.older.partition_point(|older| older.epoch < ptr.birth)..]
     }
 }
 
 impl Check<'_> {
     /// Examines all points.
     pub fn points(&mut self) {
+        if let Some(reason) = self.lfs.lost_rows().cloned() {
+            self.report(None, Problem::PointRows { reason });
+        }
         let points = self.lfs.points().to_vec();
         for (at, point) in points.iter().enumerate() {
             let course = Course { point, older: &points[..at] };

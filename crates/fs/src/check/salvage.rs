@@ -144,6 +144,7 @@ fn checkpoint(
         features: Features::default(),
         branches: Vec::new(),
         points: Vec::new(),
+        point_rows: 0,
         retention: Retention::default(),
         tails: vec![tail(0), tail(1)],
         spans: vec![Span { from: Serial(serial.0.saturating_add(1)), incarnation }],

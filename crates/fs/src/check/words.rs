@@ -132,6 +132,12 @@ impl Problem {
                 reason,
                 "give it up",
             ),
+            Self::PointRows { reason } => from_error(
+                ("points-lost", 5),
+                "file of retained states".to_owned(),
+                reason,
+                "give up the states that cannot be read",
+            ),
             Self::Clone { name, branch, reason } => from_error(
                 ("clone-damaged", 5),
                 format!("clone '{name}' (branch {branch})"),

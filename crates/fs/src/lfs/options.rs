@@ -3,6 +3,7 @@
 use crate::clean::{Medium, PlacementName, Policy};
 use crate::lfs::Lfs;
 use crate::lfs::room::marks::Thresholds;
+use firnfs_format::checkpoint::MAX_SLOT_POINTS;
 
 /// Least [`Options::idle_bytes_per_s`].
 const IDLE_RATE_LEAST: u64 = 64 << 10;
@@ -43,6 +44,8 @@ pub struct Options {
     /// How much of the device idle cleaning and coalescing may use, in bytes read and written a second on average; at least
     /// 64 KiB. `None`: all that nobody else uses.
     pub idle_bytes_per_s: Option<u64>,
+    /// Retained points that a checkpoint slot may have before older ones become rows of a file, 2 to 256.
+    pub slot_points: usize,
     /// How long the device takes to read. The cleaner decides from it how much of a segment to read, and coalescing which files
     /// pay.
     pub medium: Medium,
@@ -148,6 +151,7 @@ impl Default for Options {
             coalesce_age_ms: Some(60_000),
             idle_after_ms: 2_000,
             idle_bytes_per_s: None,
+            slot_points: 128,
             medium: Medium::HEAD,
         }
     }
@@ -160,6 +164,7 @@ impl Options {
         let write_threshold_bytes = self.write_threshold_bytes.clamp(4096, cache_bytes / 8);
         let commit_step_items = self.commit_step_items.max(1);
         let idle_bytes_per_s = self.idle_bytes_per_s.map(|rate| rate.max(IDLE_RATE_LEAST));
-        Self { cache_bytes, write_threshold_bytes, commit_step_items, idle_bytes_per_s, ..self }
+        let slot_points = self.slot_points.clamp(2, MAX_SLOT_POINTS);
+        Self { cache_bytes, write_threshold_bytes, commit_step_items, idle_bytes_per_s, slot_points, ..self }
     }
 }

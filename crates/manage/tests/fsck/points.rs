@@ -2,11 +2,13 @@
 //! every point stays.
 
 use crate::crash::{cut_short, keeps_all_but};
-use crate::fixture::{BLOCK, Fixture, file, mount, pattern, walk};
+use crate::fixture::{BLOCK, Fixture, clock, file, mount, pattern, walk};
+use firnfs::FsError;
 use firnfs::check::{Finding, From, Problem};
-use firnfs::lfs::{LIVE_SLOT, Lfs, LogKind};
+use firnfs::lfs::{LIVE_SLOT, Lfs, LogKind, Options};
+use firnfs::vfs::AtimeMode;
 use firnfs_format::{BlockPtr, InodeNo};
-use firnfs_manage::check;
+use firnfs_manage::{check, make_clone, open};
 use firnfs_volume::Volume;
 
 pub const BLOCKS: &str = "dir/blocks";
@@ -158,4 +160,63 @@ fn accounts_of_the_past_are_recounted_and_every_point_stays() {
     fixture.edit_usage(segment.0, |entry| entry.live_bytes -= 8192);
     fixture.is_repaired(&["segment-usage"], &[]);
     assert_eq!(points_of(&fixture), both);
+}
+
+/// Points of which the two newest are in the checkpoint slot, the others in two blocks of their file.
+fn with_rows() -> Fixture {
+    let mut fixture = Fixture::new();
+    let options = Options { slot_points: 2, ..Options::default() };
+    let volume = open(fixture.device.clone(), options, AtimeMode::Noatime, clock()).unwrap();
+    for n in 0..ROWS_AND_MORE {
+        volume.write_all(find(&volume, BLOCKS), 0, &pattern(100 + n, 2 * BLOCK), false).unwrap();
+        make_point(&volume, &format!("p{n}"));
+    }
+    fixture.tree = walk(&volume);
+    volume.close().unwrap();
+    assert!(fixture.codes().is_empty(), "sound before the damage");
+    fixture
+}
+
+/// More than there are rows in a block.
+const ROWS_AND_MORE: u64 = 30;
+
+fn block_of_rows(fixture: &Fixture, level: u8) -> BlockPtr {
+    let blocks = fixture
+        .with_volume(|volume| volume.run(|vfs, _| vfs.store_mut().inode_blocks(InodeNo::POINTS)).unwrap());
+    blocks.iter().find(|placed| placed.key.level == level).expect("the file is there").ptr
+}
+
+fn names_of_points(fixture: &Fixture) -> Vec<String> {
+    let volume = mount(&fixture.device);
+    volume.run(|vfs, _| Ok(vfs.store().points().iter().map(|point| point.name.clone()).collect())).unwrap()
+}
+
+#[test]
+fn a_damaged_block_of_rows_costs_the_points_in_it() {
+    let fixture = with_rows();
+    fixture.damage(&block_of_rows(&fixture, 0));
+    let volume = mount(&fixture.device);
+    let refused = volume.write_all(find(&volume, BLOCKS), 0, b"new", false).unwrap_err();
+    assert!(matches!(&refused, FsError::ReadOnly(why) if why.contains("inode 5")), "{refused}");
+    let known = volume.run(|vfs, _| Ok(vfs.store().points().len())).unwrap();
+    assert!((2..=10).contains(&known), "{known} points are in the slot or the other block");
+    drop(volume);
+    fixture.is_repaired(&["block-damaged", "points-lost"], &[]);
+    assert_eq!(names_of_points(&fixture).len(), known);
+    // The file is whole again, with the rows that are left.
+    fixture.with_volume(|volume| make_point(volume, "after"));
+    assert!(fixture.codes().is_empty());
+}
+
+#[test]
+fn a_clone_of_a_point_whose_row_is_lost_goes_with_it() {
+    let fixture = with_rows();
+    fixture.with_volume(|volume| {
+        let first = volume.run(|vfs, _| Ok(vfs.store().points()[0].epoch)).unwrap();
+        make_clone(volume, first, "fork").unwrap();
+    });
+    fixture.damage(&block_of_rows(&fixture, 0));
+    fixture.is_repaired(&["block-damaged", "clone-damaged", "points-lost"], &[]);
+    fixture.with_volume(|volume| make_point(volume, "after"));
+    assert!(fixture.codes().is_empty());
 }

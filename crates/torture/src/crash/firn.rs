@@ -111,6 +111,8 @@ impl Firn {
             discard: true,
             // Whenever it is idle.
             coalesce_age_ms: Some(0),
+            // Others are rows of the file of points.
+            slot_points: 2,
             ..Options::default()
         };
         let device_bytes = mkfs.size_bytes;

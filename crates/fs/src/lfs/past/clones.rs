@@ -93,7 +93,7 @@ impl Lfs {
 
     /// A point that nobody drops.
     pub(in crate::lfs) fn whole_point(&self, epoch: Epoch) -> Result<&Point, FsError> {
-        let point = self.points().iter().find(|point| point.epoch == epoch);
+        let point = self.tables.points.get(epoch);
         point.filter(|point| point.dropped_to.is_none()).ok_or(FsError::NotFound)
     }
 

@@ -3,7 +3,7 @@
 //!
 //! Caller: `firn diff`, through the driver.
 
-use crate::error::{FsError, Outcome};
+use crate::error::Outcome;
 use crate::lfs::Lfs;
 use crate::lfs::base::places::{is_unseen, place_of_record};
 use crate::lfs::past::states::StateRoot;
@@ -49,12 +49,7 @@ impl Lfs {
         from: InodeNo,
         found: &mut Vec<Differing>,
     ) -> Outcome<Option<InodeNo>> {
-        let state = |epoch| {
-            let whole = |point: &&firnfs_format::checkpoint::Point| {
-                point.epoch == epoch && point.dropped_to.is_none()
-            };
-            self.points().iter().find(whole).map(StateRoot::from).ok_or(FsError::NotFound)
-        };
+        let state = |epoch| self.whole_point(epoch).map(StateRoot::from);
         let (first, second) = (first.map_or(Ok(StateRoot::NOTHING), state)?, second.map(state).transpose()?);
         let mut course = Course { first, second, from: from.0, numbers: BTreeSet::new() };
         let second_height =

@@ -89,9 +89,7 @@ impl Lfs {
     }
 
     fn content_roots(&mut self, state: Epoch, ino: InodeNo) -> Outcome<Box<[Roots; FORKS]>> {
-        let is_it =
-            |point: &&firnfs_format::checkpoint::Point| point.epoch == state && point.dropped_to.is_none();
-        let root = self.points().iter().find(is_it).map(StateRoot::from).ok_or(FsError::NotFound)?;
+        let root = StateRoot::from(self.whole_point(state)?);
         let entry = self.past_entry(&root, ino)?;
         if !entry.is_used() {
             return Err(FsError::NotFound.into());

@@ -18,10 +18,11 @@ impl Lfs {
     /// # Errors
     /// `NotFound` if there is no such point, or it is being dropped.
     pub fn count_held_by(&self, epoch: Epoch) -> Result<Holdings, FsError> {
-        let points: Vec<&Point> = self.points().iter().filter(|point| point.dropped_to.is_none()).collect();
-        let at = points.iter().position(|point| point.epoch == epoch).ok_or(FsError::NotFound)?;
-        let before = at.checked_sub(1).map(|before| points[before]);
-        Ok(Holdings(Walk::new(before, points[at], points.get(at + 1).copied(), Purpose::Count(0))))
+        let point = self.whole_point(epoch)?;
+        let is_whole = |point: &&Point| point.dropped_to.is_none();
+        let (until, after) = self.tables.points.around(epoch);
+        let (before, next) = (until.iter().rev().find(is_whole), after.iter().find(is_whole));
+        Ok(Holdings(Walk::new(before, point, next, Purpose::Count(0))))
     }
 
     /// Counts on. Returns the sum when all is counted. It is exact if nothing has changed since the beginning.

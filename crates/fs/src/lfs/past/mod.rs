@@ -1,13 +1,15 @@
 //! Older states that are retained: finding what they lead to (`states`), although it may have moved since (`moved`), making and
-//! naming them (`points`), which of them stay (`retention`), what they hold (`holdings`, by a `walk`), comparing them (`differ`), reading them like the present (`views`), and clones of them (`clones`).
+//! naming them (`points`; `rows` are those in a file), which of them stay (`retention`), what they hold (`holdings`, by a `walk`), comparing them (`differ`), reading them like the present (`views`), and clones of them (`clones`).
 
 pub(in crate::lfs) mod clones;
 pub(in crate::lfs) mod differ;
 pub(in crate::lfs) mod differ_blocks;
 pub(in crate::lfs) mod holdings;
+pub(in crate::lfs) mod internal;
 pub(in crate::lfs) mod moved;
 pub(in crate::lfs) mod points;
 pub(in crate::lfs) mod retention;
+pub(in crate::lfs) mod rows;
 pub(in crate::lfs) mod states;
 pub(in crate::lfs) mod views;
 pub(in crate::lfs) mod walk;

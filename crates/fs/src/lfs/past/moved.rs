@@ -6,15 +6,11 @@
 //! Invariant: between two checkpoints the file is what it was at the first; newer remnants are in memory. A crash loses
 //! those, and roll-forward makes the ones again that the present needs, from what moved in the log's tail.
 
-use crate::cache::Fresh;
 use crate::error::{FsError, Outcome, Stop, gather_needs};
 use crate::fetch::Fetch;
-use crate::inode::{Inode, Kind};
 use crate::lfs::Lfs;
-use crate::lfs::map::blockmap::Turn;
-use crate::lfs::map::inode::CoreInode;
 use crate::lfs::tables::remnants::{
-    Known, Move, Remnant, Which, decode_page, encode_page, find_in_page, page_len,
+    Known, Move, Remnant, Which, decode_page, encode_page, first_in_page, page_len,
 };
 use crate::mutation::{Mutation, is_on};
 use crate::store::{BlockKey, Buf, Fork};
@@ -107,13 +103,13 @@ impl Lfs {
         last: Option<Epoch>,
     ) -> Outcome<Option<(BlockPtr, Epoch)>> {
         let segment = self.geo.segment_of(ptr.addr);
+        let since = if is_on(Mutation::RemnantsOfAnyTime) { Epoch(0) } else { since };
+        let epochs = since..=last.unwrap_or(Epoch(u32::MAX));
         let mut first: Option<Remnant> = None;
         for page in 0..PAGES {
             let Some(page) = self.page(segment, page)? else { break };
-            let later = find_in_page(&page, which, ptr)
-                .filter(|r| r.moved >= since || is_on(Mutation::RemnantsOfAnyTime));
-            let later = later.filter(|remnant| last.is_none_or(|last| remnant.moved <= last));
-            first = later.chain(first).min_by_key(|remnant| remnant.moved);
+            let earliest = first_in_page(&page, which, ptr, epochs.clone());
+            first = earliest.into_iter().chain(first).min_by_key(|remnant| remnant.moved);
         }
         let epoch = self.tables.epoch;
         let stored = first.map(|remnant| (remnant.to, remnant.moved));
@@ -139,11 +135,8 @@ impl Lfs {
 
     /// A page; `None` behind the last one.
     fn page(&mut self, segment: SegmentId, page: u64) -> Outcome<Option<Buf>> {
-        match self.load_inode(InodeNo::REMNANTS) {
-            Err(Stop::Fail(FsError::NotFound)) => return Ok(None),
-            Err(stop) => return Err(stop),
-            Ok(core) if core.freed => return Ok(None),
-            Ok(_) => {}
+        if !self.has_internal(InodeNo::REMNANTS)? {
+            return Ok(None);
         }
         self.load(Self::page_key(segment, page))
     }
@@ -172,7 +165,7 @@ impl Lfs {
             self.tables.remnants.forget();
             return Ok(());
         }
-        self.open_remnants(now)?;
+        self.open_internal(now, InodeNo::REMNANTS)?;
         let mut needs = Vec::new();
         let mut changes = Vec::new();
         for (segment, news) in self.news() {
@@ -187,14 +180,8 @@ impl Lfs {
         if !needs.is_empty() {
             return Err(Stop::Need(needs));
         }
-        let block_bytes = self.geo.block_bytes;
         for (key, remnants) in changes {
-            let end_bytes = (key.index.0 + 1) * u64::from(block_bytes);
-            self.mark_inode(InodeNo::REMNANTS, false);
-            let core = self.core_mut(InodeNo::REMNANTS);
-            core.inode.size_bytes = core.inode.size_bytes.max(end_bytes);
-            let buf = Buf::from(encode_page(&remnants, block_bytes));
-            self.make_dirty(key, Some(Fresh { buf, crc: None }), block_bytes, Turn::Changes);
+            self.put_internal(key, encode_page(&remnants, self.geo.block_bytes));
         }
         self.settle_record(InodeNo::REMNANTS);
         self.tables.remnants.forget();
@@ -241,49 +228,11 @@ impl Lfs {
         Ok((0..pages).map(|page| (Self::page_key(segment, page), part(page))).collect())
     }
 
-    /// Makes the file if there is none.
-    fn open_remnants(&mut self, now: TimeNs) -> Outcome<()> {
-        match self.load_inode(InodeNo::REMNANTS) {
-            Ok(core) if core.freed => return Err(Stop::Room),
-            Ok(_) => return Ok(()),
-            Err(Stop::Fail(FsError::NotFound)) => {}
-            Err(stop) => return Err(stop),
-        }
-        let ino = InodeNo::REMNANTS;
-        let entry = self.tables.imap.get(&mut self.shelf, ino)?;
-        self.files.forget_freed(ino);
-        let mut core = CoreInode::fresh(
-            Inode { nlink: 1, ..Inode::new(Kind::Regular, now) },
-            entry.version.wrapping_add(1),
-        );
-        self.next_generation += 1;
-        core.inode.generation = self.next_generation;
-        self.tables.imap.take(ino);
-        self.files.insert(ino, core);
-        self.mark_inode(ino, true);
-        self.settle_record(ino);
-        Ok(())
-    }
-
     /// Drops the file when there are no points.
     ///
     /// # Errors
     /// `Need`, `Corrupt`.
     pub(in crate::lfs) fn close_remnants(&mut self) -> Outcome<()> {
-        if !self.tables.points.is_empty() {
-            return Ok(());
-        }
-        match self.load_inode(InodeNo::REMNANTS) {
-            Ok(core) if core.freed => Ok(()),
-            Ok(_) => {
-                self.free_inode(InodeNo::REMNANTS, REAP_AT_ONCE);
-                Ok(())
-            }
-            Err(Stop::Fail(FsError::NotFound)) => Ok(()),
-            Err(stop) => Err(stop),
-        }
+        if self.tables.points.is_empty() { self.close_internal(InodeNo::REMNANTS) } else { Ok(()) }
     }
 }
-
-/// Blocks of the file that are dropped at once; more are left to the background.
-const REAP_AT_ONCE: u64 = 256;

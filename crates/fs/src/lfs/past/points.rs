@@ -64,7 +64,7 @@ impl Lfs {
     /// `NotFound`; `NotPermitted` if a clone was made from it that still exists; `ReadOnly`.
     pub fn drop_point(&mut self, now: TimeNs, epoch: Epoch) -> Outcome<()> {
         self.standing.refuse()?;
-        if !self.tables.points.list().iter().any(|point| point.epoch == epoch) {
+        if self.tables.points.get(epoch).is_none() {
             return Err(FsError::NotFound.into());
         }
         if self.tables.branches.is_origin(epoch) {

@@ -222,6 +222,7 @@ fn first_write(
         features: Features::default(),
         branches: Vec::new(),
         points: Vec::new(),
+        point_rows: 0,
         retention: Retention::default(),
         counters: [0; firnfs_format::checkpoint::COUNTERS],
     };

@@ -18,6 +18,7 @@ use crate::lfs::room::operation::OpenOperation;
 use crate::lfs::tables::Tables;
 use crate::lfs::tables::branches::Branches;
 use crate::lfs::tables::imap::Imap;
+use crate::lfs::tables::point_rows::PointRows;
 use crate::lfs::tables::points::Points;
 use crate::lfs::tables::remnants::Remnants;
 use crate::lfs::tables::table::Table;
@@ -34,7 +35,7 @@ use crate::lfs::{Lfs, Options};
 use crate::mutation::{Mutation, is_on};
 use crate::store::recharges::Recharges;
 use firnfs_format::checkpoint::{
-    BRANCH_BITS, Checkpoint, MAX_SPANS, Point, PointCursor, Span, TableRoot, Tail, UNKNOWN_FEATURES,
+    BRANCH_BITS, Checkpoint, MAX_SPANS, Point, Span, TableRoot, Tail, UNKNOWN_FEATURES,
 };
 use firnfs_format::superblock::{
     CHECKPOINT_SLOT_BYTES, FORMAT_VERSION, SIZE_LIMIT_BYTES, SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC, Superblock,
@@ -166,14 +167,24 @@ fn are_sound(tails: &[Option<Tail>], geo: &Geometry) -> bool {
         })
 }
 
+/// The height that the tree of an inode map can have.
+fn map_height_max(geo: &Geometry) -> u32 {
+    Table::new(InodeNo::INODE_MAP, Table::EMPTY, geo.block_bytes).height_for(INODE_NUMBERS)
+}
+
+/// False for a point with values that no checkpoint up to that epoch can have written.
+fn is_possible(point: &Point, height_max: u32, newest: Epoch) -> bool {
+    point.imap.height <= height_max && point.next_ino.0 < 1 << BRANCH_BITS && point.epoch <= newest
+}
+
 /// A checkpoint with a correct checksum may still have impossible values, if it was made on purpose.
 fn check_bounds(base: &Checkpoint, geo: &Geometry) -> Result<(), FsError> {
-    let height_max = Table::new(InodeNo::INODE_MAP, base.imap, geo.block_bytes).height_for(INODE_NUMBERS);
+    let height_max = map_height_max(geo);
     let root_ok = |root: &TableRoot| {
         let sums_ok = root.special <= root.used && (root.used == 0 || !root.ptr.is_hole());
         root.height <= height_max && sums_ok
     };
-    let point_ok = |point: &Point| point.imap.height <= height_max && point.next_ino.0 < 1 << BRANCH_BITS;
+    let point_ok = |point: &Point| is_possible(point, height_max, base.epoch);
     let roots_ok = root_ok(&base.imap) && root_ok(&base.usage) && base.points.iter().all(point_ok);
     // Each inode in use has a record of a sector at least.
     let sectors = geo.segments * u64::from(geo.segment_sectors);
@@ -210,18 +221,6 @@ fn imap_of(base: &Checkpoint, geo: &Geometry) -> Imap {
     let mut imap = Imap::new(base.imap, base.next_ino, geo.block_bytes);
     base.branches.iter().for_each(|branch| imap.begin_branch(branch.number, branch.next_ino));
     imap
-}
-
-/// The points of a checkpoint, each with the cursor of its drop.
-fn points_of(base: &Checkpoint) -> Vec<Point> {
-    let mut points = base.points.clone();
-    if is_on(Mutation::DropsBeginAnew) {
-        points
-            .iter_mut()
-            .filter_map(|point| point.dropped_to.as_mut())
-            .for_each(|at| *at = PointCursor::default());
-    }
-    points
 }
 
 impl Lfs {
@@ -285,6 +284,8 @@ impl Lfs {
             )));
         }
         let mut lfs = Self::at_checkpoint(sb, geo, options, &base, now);
+        let height_max = map_height_max(&lfs.geo);
+        lfs.read_rows(read, base.point_rows, |point| is_possible(point, height_max, base.epoch))?;
         lfs.roll_forward(read, &base)?;
         if options.read_only {
             lfs.standing.give_up("mounted read-only".to_owned());
@@ -317,7 +318,7 @@ impl Lfs {
             durable_epoch: base.epoch,
             spans: base.spans.clone(),
             features: base.features,
-            points: Points::new(points_of(base), base.retention.clone()),
+            points: Points::new(base.points.clone(), PointRows::default(), base.retention.clone()),
             branches: Branches::new(base.branches.clone()),
             remnants: Remnants::default(),
             second_slot: None,

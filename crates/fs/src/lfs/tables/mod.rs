@@ -1,10 +1,11 @@
 //! The two tables of the volume, the inode map (`imap`) and the segment usage table (`usage`): trees of blocks in the log
-//! (`table`) with the newer entries beside them; older states that are still read (`holds`) or retained (`points`, `remnants`), and
+//! (`table`) with the newer entries beside them; older states that are still read (`holds`) or retained (`points`, `point_rows`, `remnants`), and
 //! clones of these (`branches`); and the checkpoints of all this ([`Tables`]).
 
 pub(in crate::lfs) mod branches;
 pub(in crate::lfs) mod holds;
 pub(in crate::lfs) mod imap;
+pub(in crate::lfs) mod point_rows;
 pub(in crate::lfs) mod points;
 pub(in crate::lfs) mod remnants;
 pub(in crate::lfs) mod table;

@@ -7,31 +7,89 @@
 //! A point is dropped by a walk through its state (`upkeep::forget`), which frees what no other point sees. While that goes on, the
 //! point counts for everything behind the cursor of the walk, and for nothing before it.
 //!
+//! A checkpoint slot has the newest points; older ones are rows of a file ([`PointRows`]).
+//!
 //! Invariants: at most one point is being walked through, others wait for their walk; points are in the order of their epochs.
 
 use crate::error::FsError;
 use crate::lfs::base::places::is_unseen;
+use crate::lfs::tables::point_rows::PointRows;
+use crate::mutation::{Mutation, is_on};
 use firnfs_format::checkpoint::{MAX_POINTS, Point, PointCursor, Retention};
 use firnfs_format::{Epoch, InodeNo};
+use std::collections::BTreeSet;
 
 /// See the module's head.
 #[derive(Clone, Debug, Default)]
 pub(in crate::lfs) struct Points {
     /// Oldest first.
     list: Vec<Point>,
+    /// Those that are being dropped.
+    dropped: BTreeSet<Epoch>,
+    /// The one of these that is walked through.
+    walked: Option<Epoch>,
+    /// Which of them are in the file of points; the others are in the checkpoint slot.
+    pub rows: PointRows,
     /// Which of the automatic ones are kept.
     pub retention: Retention,
 }
 
 impl Points {
-    /// As a checkpoint has them.
-    pub fn new(list: Vec<Point>, retention: Retention) -> Self {
-        Self { list, retention }
+    /// As a checkpoint and the file of points have them. Two of the same epoch count once.
+    pub fn new(mut list: Vec<Point>, rows: PointRows, retention: Retention) -> Self {
+        list.sort_by_key(|point| point.epoch);
+        list.dedup_by_key(|point| point.epoch);
+        if is_on(Mutation::DropsBeginAnew) {
+            list.iter_mut()
+                .filter_map(|point| point.dropped_to.as_mut())
+                .for_each(|at| *at = PointCursor::default());
+        }
+        let dropped =
+            list.iter().filter(|point| point.dropped_to.is_some()).map(|point| point.epoch).collect();
+        let under_way = |point: &&Point| point.dropped_to.is_some_and(|done| done > PointCursor::default());
+        let walked = list.iter().find(under_way).map(|point| point.epoch);
+        Self { list, dropped, walked, rows, retention }
     }
 
     /// All of them, oldest first.
     pub fn list(&self) -> &[Point] {
         &self.list
+    }
+
+    /// The point of an epoch.
+    pub fn get(&self, epoch: Epoch) -> Option<&Point> {
+        self.at(epoch).map(|at| &self.list[at])
+    }
+
+    /// Those before an epoch, and those after it.
+    pub fn around(&self, epoch: Epoch) -> (&[Point], &[Point]) {
+        (&self.list[..self.since(epoch)], &self.list[self.since(Epoch(epoch.0.saturating_add(1)))..])
+    }
+
+    fn at(&self, epoch: Epoch) -> Option<usize> {
+        self.list.binary_search_by_key(&epoch, |point| point.epoch).ok()
+    }
+
+    /// Where those begin that are not older than an epoch.
+    fn since(&self, epoch: Epoch) -> usize {
+        self.list.partition_point(|point| point.epoch < epoch)
+    }
+
+    /// Those that a checkpoint slot has, oldest first.
+    pub fn in_slot(&self) -> Vec<Point> {
+        self.list.iter().filter(|point| !self.rows.has(point.epoch)).cloned().collect()
+    }
+
+    /// If a slot that may have that many points has no room for a new one, the older half of them become rows.
+    pub fn make_room_in_slot(&mut self, most: usize) {
+        let in_slot = self.list.len().saturating_sub(self.rows.len());
+        if in_slot < most {
+            return;
+        }
+        let leaving = in_slot - most / 2;
+        let oldest = self.list.iter().map(|point| point.epoch).filter(|epoch| !self.rows.has(*epoch));
+        let oldest: Vec<Epoch> = oldest.take(leaving).collect();
+        oldest.into_iter().for_each(|epoch| self.rows.take(epoch));
     }
 
     /// True if there is none.
@@ -58,12 +116,12 @@ impl Points {
 
     /// The first point that could see what was born in that epoch, and is at that place.
     pub fn first_since(&self, at: &PointCursor, birth: Epoch) -> Option<&Point> {
-        self.list.iter().find(|point| point.epoch >= birth && counts(point, at))
+        self.list[self.since(birth)..].iter().find(|point| counts(point, at))
     }
 
     /// True if a state between two epochs, the first of which counts, is kept.
     pub fn is_any_in(&self, from: Epoch, before: Epoch) -> bool {
-        self.list.iter().any(|point| point.epoch >= from && point.epoch < before)
+        self.list.get(self.since(from)).is_some_and(|point| point.epoch < before)
     }
 
     /// The epoch of the newest point.
@@ -73,9 +131,12 @@ impl Points {
 
     /// Begins to drop a point, after those whose drop began before; false if there is no such point, or it is being dropped.
     pub fn begin_drop(&mut self, epoch: Epoch) -> bool {
-        let found = self.list.iter_mut().find(|point| point.epoch == epoch && point.dropped_to.is_none());
-        let Some(point) = found else { return false };
-        point.dropped_to = Some(PointCursor::default());
+        let Some(at) = self.at(epoch) else { return false };
+        if !self.dropped.insert(epoch) {
+            return false;
+        }
+        self.list[at].dropped_to = Some(PointCursor::default());
+        self.rows.note_change(epoch);
         true
     }
 
@@ -84,17 +145,16 @@ impl Points {
     /// # Errors
     /// `NotFound` if there is no such point, or it is being dropped.
     pub fn name(&mut self, epoch: Epoch, name: &str) -> Result<(), FsError> {
-        let found = self.list.iter_mut().find(|point| point.epoch == epoch && point.dropped_to.is_none());
-        let point = found.ok_or(FsError::NotFound)?;
+        let at = self.at(epoch).filter(|_| !self.dropped.contains(&epoch)).ok_or(FsError::NotFound)?;
+        let point = &mut self.list[at];
         (point.is_automatic, point.name) = (false, name.to_owned());
+        self.rows.note_change(epoch);
         Ok(())
     }
 
     /// The place of the point that is walked through, or will be next.
     fn walked(&self) -> Option<usize> {
-        let under_way = |point: &Point| point.dropped_to.is_some_and(|done| done > PointCursor::default());
-        let found = self.list.iter().position(under_way);
-        found.or_else(|| self.list.iter().position(|point| point.dropped_to.is_some()))
+        self.walked.or_else(|| self.dropped.first().copied()).and_then(|epoch| self.at(epoch))
     }
 
     /// The point that is walked through, with the one before it and the one after it.
@@ -104,24 +164,36 @@ impl Points {
     }
 
     /// The walk has come as far as that.
-    pub fn go_to(&mut self, at: PointCursor) {
-        if let Some(walked) = self.walked() {
-            let point = &mut self.list[walked];
-            debug_assert!(point.dropped_to < Some(at), "the walk goes forward");
-            point.dropped_to = Some(at);
+    pub fn go_to(&mut self, to: PointCursor) {
+        if let Some(at) = self.walked() {
+            let point = &mut self.list[at];
+            debug_assert!(point.dropped_to < Some(to), "the walk goes forward");
+            point.dropped_to = Some(to);
+            self.walked = Some(point.epoch);
+            self.rows.note_change(point.epoch);
         }
     }
 
     /// The walk has come to its end: the point is gone.
     pub fn end_drop(&mut self) {
-        if let Some(walked) = self.walked() {
-            self.list.remove(walked);
+        if let Some(at) = self.walked() {
+            let gone = self.list.remove(at).epoch;
+            self.dropped.remove(&gone);
+            self.walked = None;
+            if !is_on(Mutation::RowsStay) {
+                self.rows.release(gone);
+            }
         }
     }
 
     /// Forgets points whatever they hold.
     pub fn give_up(&mut self, lost: &[Epoch]) {
         self.list.retain(|point| !lost.contains(&point.epoch));
+        for epoch in lost {
+            self.dropped.remove(epoch);
+            self.rows.release(*epoch);
+        }
+        self.walked = self.walked.filter(|epoch| !lost.contains(epoch));
     }
 }
 
@@ -150,9 +222,30 @@ mod tests {
         }
     }
 
+    fn points(epochs: &[u32]) -> Points {
+        let list = epochs.iter().map(|epoch| point(*epoch)).collect();
+        Points::new(list, PointRows::default(), Retention::default())
+    }
+
+    #[test]
+    fn the_older_half_of_a_full_slot_becomes_rows() {
+        let mut points = points(&[1, 2, 3, 4, 5]);
+        points.make_room_in_slot(6);
+        assert_eq!(points.rows.len(), 0, "there is room for one more");
+        points.push(point(6));
+        points.make_room_in_slot(6);
+        let epochs = |list: &[Point]| list.iter().map(|point| point.epoch.0).collect::<Vec<_>>();
+        assert_eq!(epochs(&points.in_slot()), [4, 5, 6]);
+        assert_eq!(epochs(points.list()), [1, 2, 3, 4, 5, 6]);
+        assert!(points.begin_drop(Epoch(2)));
+        points.go_to(place_of_record(InodeNo(20)));
+        points.end_drop();
+        assert_eq!((points.rows.len(), points.list().len()), (2, 5));
+    }
+
     #[test]
     fn what_a_point_saw_is_held_until_the_walk_that_drops_it_has_passed() {
-        let mut points = Points::new(vec![point(3), point(7)], Retention::default());
+        let mut points = points(&[3, 7]);
         let at = place_of_record(InodeNo(20));
         assert!(points.hold(&at, Epoch(7)) && points.hold(&at, Epoch(1)));
         assert!(!points.hold(&at, Epoch(8)), "born after the newest point");
@@ -174,7 +267,7 @@ mod tests {
 
     #[test]
     fn internal_files_are_never_held() {
-        let points = Points::new(vec![point(3)], Retention::default());
+        let points = points(&[3]);
         assert!(!points.hold(&place_of_record(InodeNo::REMNANTS), Epoch(1)));
         assert!(points.hold(&place_of_record(InodeNo::ROOT), Epoch(1)));
         assert!(points.hold(&place_in_map(128, 0, 0), Epoch(1)), "the inode map is part of the state");

@@ -15,6 +15,7 @@ use firnfs_format::checkpoint::PointCursor;
 use firnfs_format::pointer::POINTER_BYTES;
 use firnfs_format::{BlockPtr, Epoch, PtrKind, SectorAddr, crc32c_of};
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::ops::RangeInclusive;
 
 /// Which block of a state a remnant is of. Two blocks may be twins: the same content, written in the same epoch. Then their pointers are
 /// told apart by their places alone, and one may come to a place that the other has left.
@@ -156,26 +157,41 @@ pub(in crate::lfs) fn decode_page(block: &[u8]) -> Vec<Remnant> {
     block.as_chunks::<REMNANT_BYTES>().0.iter().filter_map(decode).collect()
 }
 
-/// The remnants of a pointer of that block in a page. A reader of the past asks for each pointer, so most entries are not decoded.
-pub(in crate::lfs) fn find_in_page(
+/// The first move of a block within those epochs that a page has of its pointer. A reader of the past asks for each pointer, and a block
+/// may have come to a place often: only what is earlier than everything before it is decoded.
+pub(in crate::lfs) fn first_in_page(
     block: &[u8],
     which: Which,
     from: &BlockPtr,
-) -> impl Iterator<Item = Remnant> {
+    epochs: RangeInclusive<Epoch>,
+) -> Option<Remnant> {
     let key = from.encode();
-    let entries = block.as_chunks::<REMNANT_BYTES>().0.iter();
-    let found = entries.filter(move |entry| entry[..POINTER_BYTES] == key).filter_map(decode);
-    found.filter(move |remnant| [which, Which::ANY].contains(&remnant.which))
+    let mut first: Option<Remnant> = None;
+    for entry in block.as_chunks::<REMNANT_BYTES>().0 {
+        let (moved, of) = (Epoch(word_at(entry, MOVED_AT)), Which(word_at(entry, WHICH_AT)));
+        let is_earlier = epochs.contains(&moved) && first.is_none_or(|first| moved < first.moved);
+        if is_earlier && (of == which || of == Which::ANY) && entry[..POINTER_BYTES] == key {
+            first = decode(entry).or(first);
+        }
+    }
+    first
+}
+
+/// Where a remnant has the epoch of its move, and whose it is.
+const MOVED_AT: usize = 2 * POINTER_BYTES;
+const WHICH_AT: usize = MOVED_AT + 4;
+
+fn word_at(entry: &[u8; REMNANT_BYTES], at: usize) -> u32 {
+    u32::from_le_bytes([entry[at], entry[at + 1], entry[at + 2], entry[at + 3]])
 }
 
 fn decode(entry: &[u8; REMNANT_BYTES]) -> Option<Remnant> {
-    let (pointers, words) = entry.split_at(2 * POINTER_BYTES);
-    let pointers = pointers.as_chunks::<POINTER_BYTES>().0;
+    let pointers = entry.as_chunks::<POINTER_BYTES>().0;
     let remnant = Remnant {
         from: BlockPtr::decode(&pointers[0]),
         to: BlockPtr::decode(&pointers[1]),
-        moved: Epoch(u32::from_le_bytes([words[0], words[1], words[2], words[3]])),
-        which: Which(u32::from_le_bytes([words[4], words[5], words[6], words[7]])),
+        moved: Epoch(word_at(entry, MOVED_AT)),
+        which: Which(word_at(entry, WHICH_AT)),
     };
     [remnant.from, remnant.to].iter().all(|ptr| ptr.kind == PtrKind::Plain).then_some(remnant)
 }

@@ -45,6 +45,7 @@ impl Lfs {
         }
         self.finish_frozen(now)?;
         self.close_remnants()?;
+        self.put_rows(now)?;
         self.put_remnants(now)?;
         self.commit_scope(now, Scope::All, Cause::Due)?;
         // The commit may have laid out what only moves.
@@ -203,6 +204,7 @@ impl Lfs {
             vec![Span { from: self.writer.log.serial.next(), incarnation: self.writer.log.incarnation }];
         let (_, segments) = self.stated_size();
         self.writer.is_held_back = false;
+        debug_assert!(self.tables.points.rows.is_written(), "the file has the rows that this checkpoint has");
         self.add_point(now);
         self.add_branch();
         let checkpoint = self.snapshot(
@@ -253,7 +255,8 @@ impl Lfs {
             tails: self.writer.log.tails(),
             spans: self.tables.spans.clone(),
             features: self.tables.features,
-            points: self.tables.points.list().to_vec(),
+            points: self.tables.points.in_slot(),
+            point_rows: self.tables.points.rows.len() as u32,
             retention: self.tables.points.retention.clone(),
             branches: self.stored_branches(),
             counters,
