@@ -30,18 +30,19 @@ fn make_points(volume: &Volume<Lfs>, ino: InodeNo, numbers: std::ops::Range<u32>
 
 /// The points by their names, each with the number that its file has.
 fn found(volume: &Volume<Lfs>) -> Vec<(String, Epoch)> {
-    let states = volume.run(|vfs, _| Ok(vfs.store().states().unwrap())).unwrap();
-    for state in states.iter().filter(|state| state.name != "kept").step_by(37) {
-        let path = [".firn", "history", &state.name, "file"];
+    let told = |store: &Lfs| store.states().unwrap().map(|state| (state.title(), state.epoch)).collect();
+    let states: Vec<(String, Epoch)> = volume.run(|vfs, _| Ok(told(vfs.store()))).unwrap();
+    for (state, _) in states.iter().filter(|(name, _)| name != "kept").step_by(37) {
+        let path = [".firn", "history", state, "file"];
         let find = |dir, name: &&str| {
             volume.run(|vfs, now| vfs.lookup(now, dir, name.as_bytes(), false)).unwrap().ino
         };
         let ino = path.iter().fold(InodeNo::ROOT, find);
         let mut bytes = vec![0; 8];
         volume.read(ino, 0, &mut bytes).unwrap();
-        assert_eq!(format!("p{}", String::from_utf8(bytes).unwrap().trim()), state.name);
+        assert_eq!(format!("p{}", String::from_utf8(bytes).unwrap().trim()), *state);
     }
-    states.into_iter().map(|state| (state.name, state.epoch)).collect()
+    states
 }
 
 fn names(numbers: impl Iterator<Item = u32>) -> Vec<String> {

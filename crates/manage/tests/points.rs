@@ -163,8 +163,9 @@ impl World {
         }
         let at = self.rng.random_range(0..self.points.len());
         let (epoch, files) = self.points.iter().nth(at).unwrap();
-        let names = self.volume.run(|vfs, _| Ok(vfs.store().states().unwrap())).unwrap();
-        let name = &names.iter().find(|state| state.epoch == *epoch).unwrap().name;
+        let name_of =
+            |store: &Lfs| store.states().unwrap().find(|state| state.epoch == *epoch).unwrap().title();
+        let name = &self.volume.run(|vfs, _| Ok(name_of(vfs.store()))).unwrap();
         let find = |dir, name: &str| self.volume.run(|vfs, now| vfs.lookup(now, dir, name.as_bytes(), false));
         let root =
             [".firn", "history", name].iter().fold(InodeNo::ROOT, |dir, name| find(dir, name).unwrap().ino);

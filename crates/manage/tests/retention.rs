@@ -85,7 +85,7 @@ fn a_day_leaves_the_last_ten_minutes_and_one_point_of_each_hour() {
     assert!((22..=25).contains(&hours.len()), "{hours:?}");
     assert!(hours.is_sorted_by(|a, b| b - a == 1), "{hours:?}");
     // An hour ago the file was what it was then.
-    let state = volume.run(|vfs, _| Ok(vfs.store().states().unwrap())).unwrap().remove(12);
+    let state = volume.run(|vfs, _| Ok(vfs.store().points()[12].clone())).unwrap();
     let root = volume.run(|vfs, _| vfs.store_mut().look_into(state.epoch)).unwrap();
     let then = volume.run(|vfs, now| vfs.lookup(now, root, b"diary", false)).unwrap();
     assert!((state.time.0 - then.mtime.0) < 120 * 1_000_000_000);

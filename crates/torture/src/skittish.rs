@@ -9,7 +9,7 @@ use firnfs::digest::Digest;
 use firnfs::inode::Inode;
 use firnfs::store::content::Content;
 use firnfs::store::{
-    Buf, Extent, Fork, Intent, Op, OpKind, Preparation, Prepared, ReadPlan, Recharge, Scope, Space, State,
+    Buf, Extent, Fork, Intent, Op, OpKind, Preparation, Prepared, ReadPlan, Recharge, Scope, Space, States,
     Store, StoreFacts, Ticket,
 };
 use firnfs::{Outcome, Stop};
@@ -228,7 +228,7 @@ impl<S: Store> Store for Skittish<S> {
         self.inner.read_only()
     }
 
-    fn states(&self) -> Option<Vec<State>> {
+    fn states(&self) -> Option<States<'_>> {
         self.inner.states()
     }
 

@@ -19,18 +19,18 @@ use std::sync::Weak;
 
 /// Answers with a [`HistoryView`].
 pub const HISTORY_OP: &str = "history";
-/// Answers with the bytes that deleting a state would give back; null if it is gone: a [`HeldRequest`].
-pub const HELD_OP: &str = "held_by_state";
+/// Answers with the bytes that deleting each of some states would give back; null for one that is gone: a [`HeldRequest`].
+pub const HELD_OP: &str = "held_by_states";
 /// Gives an automatic state a name, under which it stays: a [`HoldRequest`], answered when that is durable.
 pub const HOLD_OP: &str = "hold_state";
 /// Answers with the numbers of inodes that differ between two states: a [`ChangedRequest`].
 pub const CHANGED_OP: &str = "changed_inodes";
 
 /// See [`HELD_OP`].
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct HeldRequest {
-    /// Which state.
-    pub epoch: u32,
+    /// Which states.
+    pub epochs: Vec<u32>,
 }
 
 /// See [`HOLD_OP`].
@@ -136,10 +136,12 @@ pub fn register(registry: &mut Registry, volume: Weak<Volume<Lfs>>) {
     registry.register(HISTORY_OP, help, move |_| {
         socket::answer(&history(&*socket::open(&for_list)?).map_err(|e| OpError::from(&e))?)
     });
-    let help = "bytes that deleting the state of checkpoint 'epoch' would give back; null if it is gone";
+    let help = "bytes that deleting each of the states of checkpoints 'epochs' alone would give back; null for one that is gone";
     registry.register(HELD_OP, help, move |request| {
-        let HeldRequest { epoch } = socket::arguments(request)?;
-        socket::answer(&held(&*socket::open(&for_held)?, epoch).map_err(|e| OpError::from(&e))?)
+        let HeldRequest { epochs } = socket::arguments(request)?;
+        let volume = socket::open(&for_held)?;
+        let all: Result<Vec<_>, _> = epochs.iter().map(|epoch| held(&volume, *epoch)).collect();
+        socket::answer(&all.map_err(|e| OpError::from(&e))?)
     });
     let help = "gives the automatic state of checkpoint 'epoch' a name, under which it stays";
     registry.register(HOLD_OP, help, move |request| {

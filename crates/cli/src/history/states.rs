@@ -60,6 +60,9 @@ impl From<PointView> for State {
     }
 }
 
+/// States that one request counts: the daemon answers each in a fraction of a millisecond, a request takes as long as some of them.
+const COUNTED_AT_ONCE: usize = 256;
+
 /// The states of a volume, oldest first.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct States {
@@ -88,14 +91,19 @@ impl States {
         match target::resolve(path)? {
             Target::Mounted(mount) => {
                 let mut states = Self::of_mount(&mount)?;
-                states.count(is_wanted, |epoch| ask(&mount, HELD_OP, &HeldRequest { epoch }, |_, _| None))?;
+                let held = |epochs| ask(&mount, HELD_OP, &HeldRequest { epochs }, |_, _| None);
+                states.count(is_wanted, held)?;
                 Ok(states)
             }
             Target::Image(image) => {
                 let volume = crate::volume::open_read_only(&image)?;
                 let failed = |e: FsError| Failure::fs("cannot list the states", &e);
                 let mut states = Self::told(history(&volume).map_err(failed)?, image);
-                states.count(is_wanted, |epoch| held(&volume, epoch).map_err(failed))?;
+                let held = |epochs: Vec<u32>| {
+                    let counts = epochs.into_iter().map(|epoch| held(&volume, epoch));
+                    counts.collect::<Result<_, _>>().map_err(failed)
+                };
+                states.count(is_wanted, held)?;
                 Ok(states)
             }
         }
@@ -105,15 +113,17 @@ impl States {
     fn count(
         &mut self,
         is_wanted: impl Fn(&State) -> bool,
-        mut held: impl FnMut(u32) -> Done<Option<u64>>,
+        mut held: impl FnMut(Vec<u32>) -> Done<Vec<Option<u64>>>,
     ) -> Done {
         let bar = Bar::of_entries();
         let wanted = self.list.iter_mut().filter(|state| is_wanted(state));
-        let told: Vec<&mut Told> = wanted.filter_map(|state| state.told.as_mut()).collect();
-        let total = told.len() as u64;
-        for (n, told) in told.into_iter().enumerate() {
-            bar.show(n as u64, total, "states counted");
-            told.frees_bytes = held(told.epoch)?;
+        let mut told: Vec<&mut Told> = wanted.filter_map(|state| state.told.as_mut()).collect();
+        let (total, mut done) = (told.len() as u64, 0);
+        for some in told.chunks_mut(COUNTED_AT_ONCE) {
+            bar.show(done, total, "states counted");
+            let counts = held(some.iter().map(|told| told.epoch).collect())?;
+            some.iter_mut().zip(counts).for_each(|(told, bytes)| told.frees_bytes = bytes);
+            done += some.len() as u64;
         }
         Ok(())
     }

@@ -20,7 +20,7 @@ use crate::states::{branch_of, local};
 use crate::store::content::{Content, ReadyBlock};
 use crate::store::{
     Atomicity, BlockKey, Branch, Buf, Extent, Fork, Intent, Op, OpKind, Piece, Preparation, Prepared,
-    ReadPlan, Recharge, Scope, Space, State, Store, StoreFacts, Ticket, padded, zero_buf,
+    ReadPlan, Recharge, Scope, Space, States, Store, StoreFacts, Ticket, padded, zero_buf,
 };
 use firnfs_format::checkpoint::FEATURE_QUOTAS;
 use firnfs_format::table::{ImapEntry, UsageEntry};
@@ -484,7 +484,7 @@ impl Store for Lfs {
         self.standing.read_only()
     }
 
-    fn states(&self) -> Option<Vec<State>> {
+    fn states(&self) -> Option<States<'_>> {
         Some(self.states_now())
     }
 

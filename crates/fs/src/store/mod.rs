@@ -20,7 +20,7 @@ pub(crate) mod declared;
 pub(crate) mod recharges;
 mod retained;
 
-pub use retained::{Branch, State};
+pub use retained::{Branch, State, States, Title};
 
 use crate::digest::Digest;
 use crate::error::{FsError, Outcome};
@@ -573,7 +573,7 @@ pub trait Store: Send {
     fn read_only(&self) -> Option<&str>;
 
     /// Older states of the volume that it retains, oldest first; `None` if the store retains none, ever.
-    fn states(&self) -> Option<Vec<State>> {
+    fn states(&self) -> Option<States<'_>> {
         None
     }
 

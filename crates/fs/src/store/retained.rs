@@ -5,14 +5,56 @@
 use firnfs_format::{Epoch, TimeNs};
 
 /// An older state of a volume.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct State {
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct State<'a> {
     /// Identifies it; later states have larger ones.
     pub epoch: Epoch,
     /// When it was the present.
     pub time: TimeNs,
-    /// The name under which people find it.
-    pub name: String,
+    /// The name that somebody gave it; empty for one that was made by itself.
+    pub name: &'a str,
+}
+
+/// States, oldest first.
+pub type States<'a> = Box<dyn DoubleEndedIterator<Item = State<'a>> + 'a>;
+
+impl State<'_> {
+    /// The name under which people find it: its own, or its time.
+    #[must_use]
+    pub fn title(&self) -> String {
+        if self.name.is_empty() { time_name(self.time) } else { self.name.to_owned() }
+    }
+}
+
+/// What a name can mean: a volume may have many states, and their times are not written out to be compared with it.
+#[derive(Clone, Copy, Debug)]
+pub struct Title<'a> {
+    name: &'a [u8],
+    /// If it is the name of a time.
+    seconds: Option<i64>,
+}
+
+impl<'a> Title<'a> {
+    /// Reads a name.
+    #[must_use]
+    pub fn of(name: &'a [u8]) -> Self {
+        Self { name, seconds: seconds_in(name) }
+    }
+
+    /// True if it has the form of a time: a state that is made by itself later could have the same.
+    #[must_use]
+    pub fn is_time(&self) -> bool {
+        self.seconds.is_some()
+    }
+
+    /// True for the state that has it.
+    #[must_use]
+    pub fn is_of(&self, state: &State<'_>) -> bool {
+        match self.seconds {
+            Some(seconds) if state.name.is_empty() => state.time.0.div_euclid(1_000_000_000) == seconds,
+            _ => !state.name.is_empty() && state.name.as_bytes() == self.name,
+        }
+    }
 }
 
 /// A clone: a directory tree that began as an older state, and that people can change.
@@ -26,4 +68,80 @@ pub struct Branch {
     pub origin: Epoch,
     /// The name under which people find it.
     pub name: String,
+}
+
+/// A time as "2026-11-24T13:45:10Z".
+fn time_name(time: TimeNs) -> String {
+    let seconds = time.0.div_euclid(1_000_000_000);
+    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    let (year, month, day) = civil(days);
+    let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+/// The seconds since 1970 that a name of that form means. A date that no calendar has means none.
+fn seconds_in(name: &[u8]) -> Option<i64> {
+    let form = b"dddd-dd-ddTdd:dd:ddZ";
+    let is_as = |(c, form): (&u8, &u8)| if *form == b'd' { c.is_ascii_digit() } else { c == form };
+    if name.len() != form.len() || !name.iter().zip(form).all(is_as) {
+        return None;
+    }
+    let number =
+        |at: std::ops::Range<usize>| name[at].iter().fold(0, |sum, c| sum * 10 + i64::from(c - b'0'));
+    // From the first of the year on it is a few steps to any day.
+    let first = days_before(number(0..4));
+    let day = (first..first + 366).find(|day| civil(*day) == (number(0..4), number(5..7), number(8..10)))?;
+    Some(day * 86_400 + number(11..13) * 3_600 + number(14..16) * 60 + number(17..19))
+}
+
+/// Days from 1970-01-01 to the first of a year's January.
+fn days_before(year: i64) -> i64 {
+    let before = year - 1;
+    let leap_days = |year: i64| year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
+    (year - 1970) * 365 + leap_days(before) - leap_days(1969)
+}
+
+/// The date of a day since 1970-01-01 in the Gregorian calendar: years of this count begin in March, so that the day which only
+/// leap years have is a year's last.
+fn civil(days: i64) -> (i64, i64, i64) {
+    const ERA_DAYS: i64 = 146_097;
+    let day = days + 719_468;
+    let (era, day) = (day.div_euclid(ERA_DAYS), day.rem_euclid(ERA_DAYS));
+    let year = (day - day / 1_460 + day / 36_524 - day / (ERA_DAYS - 1)) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day_of_month = day - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    (era * 400 + year + i64::from(month <= 2), month, day_of_month)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_that_was_made_by_itself_is_found_by_its_time() {
+        let name = |seconds: i64| time_name(TimeNs(seconds * 1_000_000_000));
+        assert_eq!(name(0), "1970-01-01T00:00:00Z");
+        assert_eq!(name(951_782_399), "2000-02-28T23:59:59Z");
+        assert_eq!(name(951_782_400), "2000-02-29T00:00:00Z");
+        assert_eq!(name(1_795_527_910), "2026-11-24T13:45:10Z");
+        assert_eq!(name(-1), "1969-12-31T23:59:59Z");
+        for seconds in (-100..4_000).map(|n| n * 1_234_567) {
+            let (name, time) = (name(seconds), TimeNs(seconds * 1_000_000_000 + 7));
+            let title = Title::of(name.as_bytes());
+            assert!(title.is_time() && title.is_of(&State { epoch: Epoch(1), time, name: "" }), "{name}");
+            assert!(!title.is_of(&State { epoch: Epoch(1), time: TimeNs(time.0 + 1_000_000_000), name: "" }));
+            assert!(!title.is_of(&State { epoch: Epoch(1), time, name: "other" }));
+        }
+    }
+
+    #[test]
+    fn a_name_is_found_whatever_its_state_is_called() {
+        let state = |name| State { epoch: Epoch(1), time: TimeNs(0), name };
+        for name in ["kept", "2026-11-24T13:45:10", "2026-02-30T00:00:00Z", "x026-11-24T13:45:10Z"] {
+            let title = Title::of(name.as_bytes());
+            assert!(!title.is_time() && title.is_of(&state(name)) && !title.is_of(&state("")), "{name}");
+        }
+    }
 }

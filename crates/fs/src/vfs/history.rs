@@ -9,7 +9,7 @@ use super::{Attr, DirEntry, Vfs};
 use crate::error::{FsError, Outcome, Stop};
 use crate::inode::Kind;
 use crate::states::{branch_of, in_branch, is_past, local, made_up, number_of, view_of};
-use crate::store::{Branch, State, Store};
+use crate::store::{Branch, State, Store, Title};
 use crate::ufs::{acl, dir, xattr};
 use firnfs_format::{InodeNo, TimeNs};
 
@@ -29,6 +29,8 @@ pub(super) const HISTORY: InodeNo = made_up(2);
 pub(super) const CLONES: InodeNo = made_up(3);
 /// The cookie behind `..`.
 const DOTS: u64 = 2;
+/// States of which a listing has the names in memory.
+const LISTED_AT_ONCE: usize = 128;
 /// Permission bits for group and others.
 const OTHERS: u16 = 0o077;
 
@@ -70,9 +72,11 @@ impl<S: Store> Vfs<S> {
                 in_branch(found.ok_or(FsError::NotFound)?.number, InodeNo::ROOT)
             }
             (HISTORY, _) => {
-                let states = self.store.states().unwrap_or_default();
-                let state = states.into_iter().rfind(|state| state.name.as_bytes() == name);
-                self.store.look_into(state.ok_or(FsError::NotFound)?.epoch)?
+                let title = Title::of(name);
+                let state =
+                    self.store.states().and_then(|mut states| states.rfind(|state| title.is_of(state)));
+                let epoch = state.ok_or(FsError::NotFound)?.epoch;
+                self.store.look_into(epoch)?
             }
             _ => return Err(FsError::NotFound.into()),
         };
@@ -108,27 +112,31 @@ impl<S: Store> Vfs<S> {
             }
             return Ok(());
         }
-        for State { epoch, name, .. } in self.store.states().unwrap_or_default() {
-            // Epochs only grow, so a listing goes on at the right place although states come and go.
-            let next = DOTS + 1 + u64::from(epoch.0);
-            if cookie >= next {
-                continue;
-            }
-            let Ok(root) = self.store.look_into(epoch) else { continue };
-            if !entry(root, next, name.as_bytes()) {
-                break;
+        // Epochs only grow, so a listing goes on at the right place although states come and go.
+        let cookie_of = |state: &State<'_>| DOTS + 1 + u64::from(state.epoch.0);
+        let mut done = cookie;
+        loop {
+            let states = self.store.states().into_iter().flatten().filter(|state| cookie_of(state) > done);
+            let some: Vec<_> =
+                states.take(LISTED_AT_ONCE).map(|s| (s.epoch, cookie_of(&s), s.title())).collect();
+            let Some((_, last, _)) = some.last() else { return Ok(()) };
+            done = *last;
+            for (epoch, next, name) in some {
+                let Ok(root) = self.store.look_into(epoch) else { continue };
+                if !entry(root, next, name.as_bytes()) {
+                    return Ok(());
+                }
             }
         }
-        Ok(())
     }
 
     pub(super) fn made_up_attr(&self, ino: InodeNo) -> Attr {
         // It changes with the set of states, so that nobody takes an old listing for the present one.
-        let states = self.store.states().unwrap_or_default();
         let clones = self.store.branches().unwrap_or_default();
-        let newest =
-            states.iter().map(|state| state.time.0).chain(clones.iter().map(|clone| clone.time.0)).max();
-        let count = (states.len() + clones.len()) as i64;
+        let states = self.store.states().into_iter().flatten().map(|state| state.time.0);
+        let times = states.chain(clones.iter().map(|clone| clone.time.0));
+        let (newest, count) =
+            times.fold((None, 0), |(newest, count), time| (newest.max(Some(time)), count + 1));
         let time = newest.map_or(0, |newest| newest.saturating_add(count));
         let time = TimeNs(time);
         Attr {

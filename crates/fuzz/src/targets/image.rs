@@ -170,9 +170,12 @@ fn exercise(image: SparseImage) {
 
 /// Reads what points show.
 fn look_back(volume: &Volume<Lfs>) {
-    let states = volume.run(|vfs, _| Ok(vfs.store().states().unwrap_or_default()));
-    for state in states.unwrap_or_default().into_iter().take(POINTS_MAX) {
-        if let Ok(root) = volume.run(|vfs, _| vfs.store_mut().look_into(state.epoch)) {
+    let epochs = volume.run(|vfs, _| {
+        let states = vfs.store().states().into_iter().flatten();
+        Ok(states.take(POINTS_MAX).map(|state| state.epoch).collect::<Vec<_>>())
+    });
+    for epoch in epochs.unwrap_or_default() {
+        if let Ok(root) = volume.run(|vfs, _| vfs.store_mut().look_into(epoch)) {
             let _found = survey_from(volume, root, BOUNDS);
         }
     }

@@ -47,7 +47,7 @@ kinds! {
         EntryKind = "EntryKind" EntrySecond = "EntrySecond" DotDot = "DotDot" Counts = "DirCounts" Index = "Index"
         LostTree = "LostTree" LostFile = "LostFile" Links = "Links" Root = "Root" Attributes = "Attributes" Form = "Form";
     of_the_log: SuperblockCopy CheckpointSlot LostLog RollForward TableBlock Record Block Pointer Shared BeyondEnd Version Orphan
-        Point Clone Sums Usage UsageEpoch LiveBytes LiveKind InodeCount NextIno Charge LogWay
+        Point PointRows Clone Sums Usage UsageEpoch LiveBytes LiveKind InodeCount NextIno Charge LogWay
 }
 
 fn kinds_of(findings: &[FfsFinding]) -> BTreeSet<&'static str> {

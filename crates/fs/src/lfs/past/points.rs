@@ -4,7 +4,7 @@ use crate::error::{FsError, Outcome, Stop};
 use crate::lfs::Lfs;
 use crate::lfs::base::kinds::LogKind;
 use crate::lfs::past::retention;
-use crate::lfs::past::views::{is_time_name, title};
+use crate::store::{State, Title};
 use firnfs_format::checkpoint::{POINT_NAME_MAX, Point, RULES_MAX, Retention};
 use firnfs_format::{Epoch, TimeNs};
 use std::borrow::Cow;
@@ -231,10 +231,11 @@ impl Lfs {
         if name.is_empty() || name.len() > POINT_NAME_MAX || !is_word || name.starts_with('.') {
             return Err(FsError::Invalid("the name of a snapshot"));
         }
-        if is_time_name(name) {
+        let title = Title::of(name.as_bytes());
+        if title.is_time() {
             return Err(FsError::Invalid("the name of a snapshot has the form of an automatic state's time"));
         }
-        if self.tables.points.list().iter().any(|point| title(point) == name) {
+        if self.tables.points.list().iter().any(|point| title.is_of(&State::from(point))) {
             return Err(FsError::Exists);
         }
         Ok(())

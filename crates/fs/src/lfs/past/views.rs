@@ -13,9 +13,10 @@ use crate::lfs::map::inode::CoreInode;
 use crate::lfs::map::shelf::Shelf;
 use crate::lfs::past::StateRoot;
 use crate::states::{VIEWS_MAX, in_view, is_made_up, number_of, view_of};
-use crate::store::{BlockKey, State};
+use crate::store::{BlockKey, State, States};
 use firnfs_format::checkpoint::Point;
-use firnfs_format::{BlockPtr, Epoch, InodeNo, TimeNs};
+use firnfs_format::{BlockPtr, Epoch, InodeNo};
+use rustc_hash::FxHashMap;
 
 /// The points that are looked into.
 #[derive(Default)]
@@ -24,6 +25,8 @@ pub(in crate::lfs) struct Views {
     shown: Option<Epoch>,
     /// The point of each view, from view 1 on.
     epochs: Vec<Epoch>,
+    /// The place of each point there.
+    places: FxHashMap<Epoch, u16>,
 }
 
 impl Views {
@@ -59,24 +62,28 @@ impl Lfs {
     }
 
     /// See [`crate::store::Store::states`].
-    pub(in crate::lfs) fn states_now(&self) -> Vec<State> {
+    pub(in crate::lfs) fn states_now(&self) -> States<'_> {
         let is_whole = |point: &&Point| point.dropped_to.is_none();
-        let points = self.points().iter().filter(is_whole);
-        points.map(|point| State { epoch: point.epoch, time: point.time, name: title(point) }).collect()
+        Box::new(self.points().iter().filter(is_whole).map(State::from))
     }
 
     /// See [`crate::store::Store::look_into`].
     pub(crate) fn view_of_point(&mut self, epoch: Epoch) -> Result<InodeNo, FsError> {
         self.whole_point(epoch)?;
-        let epochs = &mut self.views.epochs;
-        let at = epochs.iter().position(|known| *known == epoch).unwrap_or(epochs.len());
-        if at == usize::from(VIEWS_MAX) {
-            return Err(FsError::NotPermitted("to look into more snapshots before the next mount"));
-        }
-        if at == epochs.len() {
-            epochs.push(epoch);
-        }
-        Ok(in_view(at as u16 + 1, InodeNo::ROOT))
+        let views = &mut self.views;
+        let at = match views.places.get(&epoch) {
+            Some(at) => *at,
+            None if views.epochs.len() == usize::from(VIEWS_MAX) => {
+                return Err(FsError::NotPermitted("to look into more snapshots before the next mount"));
+            }
+            None => {
+                let at = views.epochs.len() as u16;
+                views.epochs.push(epoch);
+                views.places.insert(epoch, at);
+                at
+            }
+        };
+        Ok(in_view(at + 1, InodeNo::ROOT))
     }
 
     /// The state of an inode of a point.
@@ -123,53 +130,14 @@ impl Lfs {
     }
 }
 
+impl<'a> From<&'a Point> for State<'a> {
+    fn from(point: &'a Point) -> Self {
+        Self { epoch: point.epoch, time: point.time, name: &point.name }
+    }
+}
+
 /// The name under which people find a point: its own, or the time of an automatic one.
 #[must_use]
 pub fn title(point: &Point) -> String {
-    if point.name.is_empty() { time_name(point.time) } else { point.name.clone() }
-}
-
-/// A time as "2026-11-24T13:45:10Z".
-fn time_name(time: TimeNs) -> String {
-    let seconds = time.0.div_euclid(1_000_000_000);
-    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    let (year, month, day) = civil(days);
-    let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
-}
-
-/// Whether a name has the form of [`time_name`]: an automatic point that is made later could have the same title.
-pub(in crate::lfs) fn is_time_name(name: &str) -> bool {
-    let form = b"dddd-dd-ddTdd:dd:ddZ";
-    let is_as = |(c, form): (u8, &u8)| if *form == b'd' { c.is_ascii_digit() } else { c == *form };
-    name.len() == form.len() && name.bytes().zip(form).all(is_as)
-}
-
-/// The date of a day since 1970-01-01 in the Gregorian calendar: years of this count begin in March, so that the day which only
-/// leap years have is a year's last.
-fn civil(days: i64) -> (i64, i64, i64) {
-    const ERA_DAYS: i64 = 146_097;
-    let day = days + 719_468;
-    let (era, day) = (day.div_euclid(ERA_DAYS), day.rem_euclid(ERA_DAYS));
-    let year = (day - day / 1_460 + day / 36_524 - day / (ERA_DAYS - 1)) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let day_of_month = day - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    (era * 400 + year + i64::from(month <= 2), month, day_of_month)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_automatic_point_is_found_by_its_time() {
-        let name = |seconds: i64| time_name(TimeNs(seconds * 1_000_000_000));
-        assert_eq!(name(0), "1970-01-01T00:00:00Z");
-        assert_eq!(name(951_782_399), "2000-02-28T23:59:59Z");
-        assert_eq!(name(951_782_400), "2000-02-29T00:00:00Z");
-        assert_eq!(name(1_795_527_910), "2026-11-24T13:45:10Z");
-        assert_eq!(name(-1), "1969-12-31T23:59:59Z");
-    }
+    State::from(point).title()
 }

@@ -8,11 +8,11 @@ use firnfs::FsError;
 use firnfs::engine::Engine;
 use firnfs::lfs::Lfs;
 use firnfs::states::is_past;
-use firnfs::store::{Scope, Store};
+use firnfs::store::{Scope, State, Store};
 use firnfs::ufs::xattr;
 use firnfs::vfs::Attr;
 use firnfs::vfs::history::{HIDDEN_DIR, HISTORY_DIR};
-use firnfs_format::InodeNo;
+use firnfs_format::{Epoch, InodeNo};
 use firnfs_volume::Volume;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -72,13 +72,13 @@ impl<S: Engine> OpenVolume<S> {
 
     /// What all points show that nobody drops.
     pub(super) fn points(&self, shared: Option<&Shared<'_>>) -> Result<BTreeMap<String, Arc<Tree>>, String> {
-        let states = self.volume.run(|vfs, _| Ok(vfs.store().states())).map_err(|e| e.to_string())?;
+        let names = self.titles().map_err(|e| e.to_string())?;
         let mut points = BTreeMap::new();
-        for state in states.unwrap_or_default() {
-            let in_it = |why: String| format!("point {:?}: {why}", state.name);
-            let root = self.root_of_point(&state.name).map_err(|e| in_it(e.to_string()))?;
+        for name in names.into_values() {
+            let in_it = |why: String| format!("point {name:?}: {why}");
+            let root = self.root_of_point(&name).map_err(|e| in_it(e.to_string()))?;
             let entries = self.entries_below(root, shared).map_err(in_it)?;
-            points.insert(state.name, Arc::new(Tree::new(entries)));
+            points.insert(name, Arc::new(Tree::new(entries)));
         }
         Ok(points)
     }
@@ -88,8 +88,8 @@ impl<S: Engine> OpenVolume<S> {
         &self,
         shared: Option<&Shared<'_>>,
     ) -> Result<(BTreeMap<String, String>, Vec<Entry>), String> {
-        let told = self.volume.run(|vfs, _| Ok((vfs.store().branches(), vfs.store().states())));
-        let (branches, states) = told.map_err(|e| e.to_string())?;
+        let branches = self.volume.run(|vfs, _| Ok(vfs.store().branches())).map_err(|e| e.to_string())?;
+        let states = self.titles().map_err(|e| e.to_string())?;
         let (mut clones, mut entries) = (BTreeMap::new(), Vec::new());
         for branch in branches.unwrap_or_default() {
             let above = format!("{CLONES}{}", branch.name);
@@ -99,13 +99,16 @@ impl<S: Engine> OpenVolume<S> {
                 "" => Entry { path: above.clone(), ..entry },
                 path => Entry { path: format!("{above}/{path}"), ..entry },
             }));
-            let origin = states.iter().flatten().find(|state| state.epoch == branch.origin);
-            let origin = origin
-                .map(|state| state.name.clone())
-                .ok_or_else(|| format!("{above}: its state is gone"))?;
-            clones.insert(branch.name, origin);
+            let origin = states.get(&branch.origin).ok_or_else(|| format!("{above}: its state is gone"))?;
+            clones.insert(branch.name, origin.clone());
         }
         Ok((clones, entries))
+    }
+
+    /// The names of all states, by their epochs.
+    fn titles(&self) -> Result<BTreeMap<Epoch, String>, FsError> {
+        let title = |state: State<'_>| (state.epoch, state.title());
+        self.volume.run(|vfs, _| Ok(vfs.store().states().into_iter().flatten().map(title).collect()))
     }
 
     fn root_of_point(&self, name: &str) -> Result<InodeNo, FsError> {
