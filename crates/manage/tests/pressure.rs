@@ -28,6 +28,7 @@ const TINY_CACHE: Options = Options {
     placement: None,
     coalesce_age_ms: None,
     idle_bytes_per_s: None,
+    slot_points: 128,
     medium: firnfs::clean::Medium::HEAD,
 };
 
