@@ -90,6 +90,15 @@ impl Unit {
     }
 }
 
+/// A size that [`parse_size`] reads back as exactly the same number: `64M`.
+pub fn short(bytes: u64) -> String {
+    let units = [(1 << 50, "P"), (1 << 40, "T"), (1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")];
+    match units.iter().find(|(unit_bytes, _)| bytes > 0 && bytes.is_multiple_of(*unit_bytes)) {
+        Some((unit_bytes, unit)) => format!("{}{unit}", bytes / unit_bytes),
+        None => bytes.to_string(),
+    }
+}
+
 /// Shows a number of bytes with a binary unit and at most one decimal: `1.5 GiB`, `4 KiB`, `17 B`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bytes(pub u64);
