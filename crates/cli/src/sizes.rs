@@ -124,6 +124,13 @@ impl fmt::Display for Bytes {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Count(pub u64);
 
+impl Count {
+    /// The count with what is counted, in the words for one or for any other number: `1 file`, `2,000 files`.
+    pub fn of(self, one: &str, many: &str) -> String {
+        format!("{self} {}", if self.0 == 1 { one } else { many })
+    }
+}
+
 impl fmt::Display for Count {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let digits = self.0.to_string();
@@ -210,5 +217,12 @@ mod tests {
         assert_eq!(Count(999).to_string(), "999");
         assert_eq!(Count(1_000).to_string(), "1,000");
         assert_eq!(Count(1_234_567).to_string(), "1,234,567");
+    }
+
+    #[test]
+    fn only_one_is_singular() {
+        let told = |n: u64| Count(n).of("entry is lost", "entries are lost");
+        assert_eq!([0, 1, 2].map(told), ["0 entries are lost", "1 entry is lost", "2 entries are lost"]);
+        assert_eq!(told(21_001), "21,001 entries are lost");
     }
 }
