@@ -52,6 +52,12 @@ pub fn room_for(image: &Path) -> Option<u64> {
 }
 
 impl Beneath {
+    /// The same as [`Self::describe`] in one line, for a disk that is not full yet.
+    pub fn in_brief(&self) -> String {
+        let (grows, free) = (Bytes(self.grows_bytes), Bytes(self.free_bytes));
+        format!("{free} left, the image may grow by {grows}: free some")
+    }
+
     /// What is wrong, and the way out, as a paragraph. `path` names the volume, `is_mounted` or not.
     ///
     /// # Errors

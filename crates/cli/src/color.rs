@@ -52,11 +52,6 @@ pub fn is_used_on_terminal() -> bool {
     is_used(DECIDED.get().map_or(When::Auto, |decided| decided.0), true)
 }
 
-/// Whether standard error has colours before anything is decided.
-pub fn is_used_for_errors() -> bool {
-    is_used(When::Auto, std::io::stderr().is_terminal())
-}
-
 fn is_used(when: When, is_terminal: bool) -> bool {
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     match when {

@@ -1,7 +1,7 @@
 //! [`Folded`]: breaks lines that are longer than the terminal between words; the terminal would break them anywhere.
 //!
 //! Commands lay their tables and fields out for 80 columns. What remains are sentences with paths and names, whose length no
-//! command knows. Programs get each line whole. Callers: `output`, and `tell` for usage errors.
+//! command knows. Programs get each line whole. Caller: `output`.
 
 use crate::output::columns;
 use std::io::{self, Write};

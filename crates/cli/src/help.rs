@@ -1,12 +1,11 @@
-//! The command line as people see it: help that is laid out for the terminal, and suggestions for a command that does not exist.
+//! The command line as people see it: help that is laid out for the terminal. `usage` has what is wrong with a command line.
 //!
 //! The texts after the options are written in lines, as they stand in the code. Here the lines of a paragraph are joined, so
 //! that clap breaks them where the terminal ends; examples and lists keep their lines, and their second column if one is too long.
 
 use crate::args::Cli;
 use clap::builder::StyledStr;
-use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Command, CommandFactory, Error};
+use clap::{Command, CommandFactory};
 
 /// Columns in which examples and lists of help have to fit.
 const WIDTH: usize = 80;
@@ -16,46 +15,6 @@ const MAN_WIDTH: usize = WIDTH - 7;
 const SECOND_COLUMN_MAX: usize = 41;
 /// Where the second column goes in a line of its own.
 const NEXT_LINE_COLUMN: usize = 10;
-
-/// What other programs call things, and the command that does them here.
-const OTHER_NAMES: [(&str, &str); 36] = [
-    ("unmount", "umount"),
-    ("eject", "umount"),
-    ("format", "mkfs"),
-    ("create", "mkfs"),
-    ("init", "mkfs"),
-    ("make", "mkfs"),
-    ("new", "mkfs"),
-    ("info", "stat"),
-    ("status", "stat"),
-    ("show", "stat"),
-    ("inspect", "dump"),
-    ("dumpfs", "dump"),
-    ("check", "fsck"),
-    ("verify", "fsck"),
-    ("repair", "fsck"),
-    ("salvage", "fsck"),
-    ("usage", "df"),
-    ("space", "df"),
-    ("gc", "clean"),
-    ("compact", "clean"),
-    ("defrag", "clean"),
-    ("grow", "resize"),
-    ("shrink", "resize"),
-    ("extend", "resize"),
-    ("fstrim", "trim"),
-    ("discard", "trim"),
-    ("quotas", "quota"),
-    ("history", "log"),
-    ("versions", "log"),
-    ("recover", "restore"),
-    ("revert", "rollback"),
-    ("replicate", "send"),
-    ("backup", "send"),
-    ("export", "send"),
-    ("import", "receive"),
-    ("monitor", "watch"),
-];
 
 /// The definition of the command line with its help laid out.
 #[must_use]
@@ -149,36 +108,6 @@ fn break_command(out: &mut String, line: &str, width: usize) {
     }
 }
 
-/// Replaces clap's suggestions for a command that does not exist: by the name that other programs use, or by the only command
-/// that differs in a slip of the finger. Commands that merely look alike do different things.
-#[must_use]
-pub fn suggest(mut error: Error) -> Error {
-    if error.kind() != ErrorKind::InvalidSubcommand {
-        return error;
-    }
-    let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand).cloned() else {
-        return error;
-    };
-    let other = OTHER_NAMES.iter().find(|(name, _)| *name == typed).map(|(_, command)| (*command).to_owned());
-    let near = match error.get(ContextKind::SuggestedSubcommand) {
-        Some(ContextValue::Strings(near)) => near.clone(),
-        Some(ContextValue::String(near)) => vec![near.clone()],
-        _ => Vec::new(),
-    };
-    let near: Vec<String> = near.into_iter().filter(|command| is_slip(&typed, command)).collect();
-    error.remove(ContextKind::SuggestedSubcommand);
-    let suggestion = other.or_else(|| <[String; 1]>::try_from(near).ok().map(|[command]| command));
-    if let Some(command) = suggestion {
-        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(vec![command]));
-    }
-    error
-}
-
-/// One letter more, one less, another one, or two swapped.
-fn is_slip(typed: &str, command: &str) -> bool {
-    strsim::osa_distance(typed, command) == 1
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -236,36 +165,5 @@ mod tests {
         let joined = broken.replace(" \\\n      ", " ");
         assert!(joined == command && broken.lines().count() == 2, "{broken}");
         assert!(broken.lines().all(|line| line.len() <= WIDTH), "{broken}");
-    }
-
-    #[test]
-    fn a_command_that_does_not_exist_leads_to_the_right_one_or_to_none() {
-        let told = |typed: &str| {
-            let error = command().try_get_matches_from(["firn", typed, "x"]).unwrap_err();
-            let text = suggest(error).to_string();
-            let mut names = text.lines().find(|line| line.contains("tip:")).unwrap_or_default().split('\'');
-            names.nth(1).map(str::to_owned)
-        };
-        for (typed, right) in [
-            ("unmount", "umount"),
-            ("statt", "stat"),
-            ("fcsk", "fsck"),
-            ("check", "fsck"),
-            ("moutn", "mount"),
-            ("format", "mkfs"),
-            ("shrink", "resize"),
-        ] {
-            assert_eq!(told(typed).as_deref(), Some(right), "{typed}");
-        }
-        for typed in ["lfs", "ls", "list"] {
-            assert_eq!(told(typed), None, "{typed}");
-        }
-        let commands = command();
-        for (name, right) in OTHER_NAMES {
-            assert!(
-                commands.find_subcommand(right).is_some() && commands.find_subcommand(name).is_none(),
-                "{name}"
-            );
-        }
     }
 }

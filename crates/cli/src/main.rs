@@ -44,6 +44,7 @@ mod target;
 mod tell;
 mod trim;
 mod tune;
+mod usage;
 mod volume;
 mod watch;
 mod workload;
@@ -52,25 +53,19 @@ use args::{Cli, Command};
 use clap::{ArgMatches, FromArgMatches};
 use failure::{Done, Exit};
 use output::Output;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     completion::answer_shell();
     let words: Vec<_> = mounting::command_line(std::env::args_os()).into_iter().collect();
-    let mut command = help::command();
-    let parsed = command.try_get_matches_from_mut(&words).map_err(help::suggest);
-    let parsed = parsed.and_then(|matches| {
-        let cli = Cli::from_arg_matches(&matches).map_err(|e| e.format(&mut command))?;
+    let parsed = help::command().try_get_matches_from(&words).and_then(|matches| {
+        let cli = Cli::from_arg_matches(&matches)?;
         Ok((cli, name_of(&matches)))
     });
     let (cli, name) = match parsed {
         Ok(parsed) => parsed,
-        Err(error) => {
-            let is_fsck = words.get(1).is_some_and(|word| word == "fsck");
-            tell::tell_usage(&error);
-            let usage = if is_fsck { fsck::USAGE } else { Exit::Usage as u8 };
-            return if error.exit_code() == 0 { ExitCode::SUCCESS } else { ExitCode::from(usage) };
-        }
+        Err(error) => return unparsed(&error, &words),
     };
     color::decide(cli.color);
     match run(cli, name) {
@@ -79,6 +74,24 @@ fn main() -> ExitCode {
             tell::tell_failure(&failure);
             ExitCode::from(failure.exit as u8)
         }
+    }
+}
+
+/// Shows the help that a command line asks for, or tells what is wrong with it.
+fn unparsed(error: &clap::Error, words: &[OsString]) -> ExitCode {
+    use clap::error::ErrorKind::{DisplayHelp, DisplayHelpOnMissingArgumentOrSubcommand, DisplayVersion};
+    if matches!(error.kind(), DisplayHelp | DisplayVersion | DisplayHelpOnMissingArgumentOrSubcommand) {
+        // If this cannot be printed either, there is no way to report it.
+        let _ = error.print();
+    } else {
+        color::decide(color::When::Auto);
+        tell::tell_failure(&usage::failure_of(error, help::command(), words));
+    }
+    let is_fsck = words.get(1).is_some_and(|word| word == "fsck");
+    match error.exit_code() {
+        0 => ExitCode::SUCCESS,
+        _ if is_fsck => ExitCode::from(fsck::USAGE),
+        _ => ExitCode::from(Exit::Usage as u8),
     }
 }
 

@@ -5,6 +5,7 @@ use crate::failure::{Done, Failure};
 use crate::man_page;
 use crate::output::Output;
 use crate::recover_page;
+use crate::sizes::Count;
 use clap::Args;
 use clap_complete::Shell;
 use serde::Serialize;
@@ -67,7 +68,8 @@ pub fn man(args: &ManArgs, output: &mut Output) -> Done {
     let count = write_pages(&command, "firn", &common, directory)? + write_recover(directory)?;
     let written = Written { directory: directory.clone(), pages: count };
     output.show(args.json, &written, |out| {
-        writeln!(out, "{} man pages written to {}", written.pages, written.directory.display())
+        let pages = Count(written.pages as u64).of("man page", "man pages");
+        writeln!(out, "{pages} written to {}", written.directory.display())
     })
 }
 

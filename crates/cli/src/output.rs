@@ -65,6 +65,17 @@ pub fn write_words_within(out: &mut dyn Write, head: &str, text: &str, width: us
     fill(out, head, text.split(' '), ("", width, columns(head).min(INDENT_MAX)))
 }
 
+/// Writes the name of a field and the first of some texts that fits in the same line, the last one if none does. They say the same,
+/// each shorter than the one before.
+///
+/// # Errors
+/// As writing fails.
+pub fn write_fitting(out: &mut dyn Write, name: &str, texts: &[String]) -> io::Result<()> {
+    let left = WIDTH.saturating_sub(columns(name) + 1);
+    let fitting = texts.iter().find(|text| columns(text) <= left).or(texts.last());
+    fitting.map_or(Ok(()), |text| writeln!(out, "{name} {text}"))
+}
+
 /// Writes a place and what is to say about it in one line, or the latter in a second line if it does not fit.
 ///
 /// # Errors
@@ -250,6 +261,17 @@ mod tests {
         );
         assert_eq!(shown(&["/ab 44 KiB", "/b"]), "2 lost: /ab 44 KiB,\n  /b\n");
         assert_eq!(shown(&["/longer than that"]), "2 lost:\n  /longer than that\n");
+    }
+
+    #[test]
+    fn the_longest_text_that_fits_in_a_line_is_written() {
+        let texts = [80, 68, 67].map(|columns| "x".repeat(columns));
+        let written = |texts: &[String]| {
+            let mut out = Vec::new();
+            write_fitting(&mut out, "  durable  ", texts).unwrap();
+            out.len() - "  durable   \n".len()
+        };
+        assert_eq!((written(&texts), written(&texts[..1]), written(&texts[2..])), (68, 80, 67));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::failure::{Done, Failure};
 use crate::output::Output;
 use crate::progress::Bar;
+use crate::sizes::Count;
 use clap::Args;
 use firnfs_lab::hardware::papers::{self, Figure, Plan, Size};
 use serde::Serialize;
@@ -100,7 +101,7 @@ pub fn run(args: &PaperArgs, output: &mut Output) -> Done {
         .threads
         .map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), |n| n as usize);
     let figures = plan.make(threads, &mut |done| {
-        bar.show((done * 1000.0) as u64, runs as u64 * 1000, format_args!("{runs} runs"));
+        bar.show((done * 1000.0) as u64, runs as u64 * 1000, Count(runs as u64).of("run", "runs"));
     });
     drop(bar);
     let figures = figures.map_err(failed)?;

@@ -152,19 +152,18 @@ fn write_status(out: &mut dyn Write, status: Option<&StatusView>) -> io::Result<
     let Some(status) = status else { return writeln!(out, "nothing is being recorded") };
     writeln!(
         out,
-        "{}: {} records in {} s, {} in {} part{}",
+        "{}: {} in {} s, {} in {}",
         status.path.display(),
-        Count(status.records),
+        Count(status.records).of("record", "records"),
         status.age_ms / 1000,
         Bytes(status.file_bytes),
-        status.parts,
-        if status.parts == 1 { "" } else { "s" }
+        Count(status.parts.into()).of("part", "parts")
     )?;
     if status.lost_records > 0 {
         writeln!(
             out,
-            "{} records were lost, because the disk was full or too slow",
-            Count(status.lost_records)
+            "{} lost, because the disk was full or too slow",
+            Count(status.lost_records).of("record was", "records were")
         )?;
     }
     match &status.error {

@@ -90,6 +90,15 @@ impl Unit {
     }
 }
 
+/// A size that [`parse_size`] reads back as exactly the same number: `64M`.
+pub fn short(bytes: u64) -> String {
+    let units = [(1 << 50, "P"), (1 << 40, "T"), (1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")];
+    match units.iter().find(|(unit_bytes, _)| bytes > 0 && bytes.is_multiple_of(*unit_bytes)) {
+        Some((unit_bytes, unit)) => format!("{}{unit}", bytes / unit_bytes),
+        None => bytes.to_string(),
+    }
+}
+
 /// Shows a number of bytes with a binary unit and at most one decimal: `1.5 GiB`, `4 KiB`, `17 B`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bytes(pub u64);
@@ -114,6 +123,13 @@ impl fmt::Display for Bytes {
 /// Shows a count with thin groups of three digits: `1,234,567`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Count(pub u64);
+
+impl Count {
+    /// The count with what is counted, in the words for one or for any other number: `1 file`, `2,000 files`.
+    pub fn of(self, one: &str, many: &str) -> String {
+        format!("{self} {}", if self.0 == 1 { one } else { many })
+    }
+}
 
 impl fmt::Display for Count {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -201,5 +217,12 @@ mod tests {
         assert_eq!(Count(999).to_string(), "999");
         assert_eq!(Count(1_000).to_string(), "1,000");
         assert_eq!(Count(1_234_567).to_string(), "1,234,567");
+    }
+
+    #[test]
+    fn only_one_is_singular() {
+        let told = |n: u64| Count(n).of("entry is lost", "entries are lost");
+        assert_eq!([0, 1, 2].map(told), ["0 entries are lost", "1 entry is lost", "2 entries are lost"]);
+        assert_eq!(told(21_001), "21,001 entries are lost");
     }
 }

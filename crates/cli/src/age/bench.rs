@@ -190,14 +190,15 @@ pub fn run(args: &BenchArgs, output: &mut Output) -> Done {
         rows.push(RowView::of(&row, help.layout_score));
     }
     let hot_row = (!hot_files.is_empty()).then(|| {
-        bar.show(steps - 1, steps, format_args!("{} hot files", Count(hot_files.len() as u64)));
+        bar.show(steps - 1, steps, Count(hot_files.len() as u64).of("hot file", "hot files"));
         hot(dir, &hot_files, args.runs, &mut help).map_err(failed)
     });
     let hot_row = hot_row.transpose()?.map(|row| RowView::of(&row, None));
     drop(bar);
     let view = BenchView { directory: dir.clone(), runs: args.runs, sequential: rows, hot: hot_row };
     output.show(args.json, &view, |out| {
-        writeln!(out, "{}: {} runs, MB a second", view.directory.display(), view.runs)?;
+        let runs = Count(view.runs.into()).of("run", "runs");
+        writeln!(out, "{}: {runs}, MB a second", view.directory.display())?;
         writeln!(out, "{:<12}{:>8}{:>19}{:>19}{:>9}", "size", "files", "write", "read", "score")?;
         for row in &view.sequential {
             row.write(out, &Bytes(row.file_bytes).to_string())?;

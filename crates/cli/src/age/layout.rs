@@ -1,6 +1,6 @@
 //! `firn age layout`.
 
-use super::target;
+use super::{target, unmapped};
 use crate::failure::Done;
 use crate::output::Output;
 use crate::sizes::{Bytes, Count, WholeSeconds};
@@ -187,20 +187,20 @@ impl LayoutView {
         writeln!(out, "{}: {}, {}", self.path.display(), self.fs_type, WholeSeconds(&self.taken))?;
         writeln!(
             out,
-            "  {} files, {} with blocks of {}",
-            Count(self.files),
+            "  {}, {} with blocks of {}",
+            Count(self.files).of("file", "files"),
             Count(self.placed_files),
             Bytes(self.block_bytes.into())
         )?;
         if self.unmapped_files > 0 {
-            writeln!(out, "  {} files do not say where their blocks lie", Count(self.unmapped_files))?;
+            writeln!(out, "  {}", unmapped(self.unmapped_files))?;
         }
         writeln!(
             out,
-            "  layout score {}: {} of {} blocks lie right after the one before",
+            "  layout score {}: {} of {} right after the one before",
             score(self.layout_score),
             Count(self.optimal_blocks),
-            Count(self.scored_blocks)
+            Count(self.scored_blocks).of("block lies", "blocks lie")
         )?;
         self.write_classes(out)?;
         if let Some(splits) = &self.splits {
@@ -217,9 +217,9 @@ impl LayoutView {
         if let Some(seams) = &self.seams_of_files {
             writeln!(
                 out,
-                "  seams: {} in {} files; a reader seeks every {}",
+                "  seams: {} in {}; a reader seeks every {}",
                 Count(seams.seams),
-                Count(seams.files_with_seams),
+                Count(seams.files_with_seams).of("file", "files"),
                 Bytes(seams.mean_run_bytes)
             )?;
         }
@@ -251,13 +251,13 @@ impl LayoutView {
     fn line(&self, out: &mut dyn Write) -> io::Result<()> {
         let last = match (&self.splits, &self.seams_of_files) {
             (Some(splits), _) => format!("{} split", Count(splits.split_files)),
-            (_, Some(seams)) => format!("{} seams", Count(seams.seams)),
+            (_, Some(seams)) => Count(seams.seams).of("seam", "seams"),
             _ => String::new(),
         };
         let line = format!(
-            "{:<20} {:>9} files  score {:<5} {last:>13}  {}",
+            "{:<20} {:>15}  score {:<5} {last:>13}  {}",
             WholeSeconds(&self.taken),
-            Count(self.files),
+            Count(self.files).of("file", "files"),
             score(self.layout_score),
             self.path.display()
         );

@@ -14,6 +14,7 @@ mod workload;
 
 use crate::failure::{Done, Failure};
 use crate::output::Output;
+use crate::sizes::Count;
 use bench::BenchArgs;
 use clap::Subcommand;
 use compare::CompareArgs;
@@ -62,4 +63,9 @@ fn failed(error: LabError) -> Failure {
         LabError::Interrupted => Failure::new(crate::interrupt::exit(), "interrupted"),
         other => Failure::failed(other.to_string()),
     }
+}
+
+/// For files that a layout has to leave out.
+fn unmapped(files: u64) -> String {
+    Count(files).of("file does not say where its blocks lie", "files do not say where their blocks lie")
 }

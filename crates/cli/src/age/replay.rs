@@ -144,7 +144,8 @@ pub fn run(args: &ReplayArgs, output: &mut Output) -> Done {
     }
     if outcome.mismatch_count > 0 {
         let count = Count(outcome.mismatch_count);
-        return Err(Failure::failed(format!("{count} files or directories are not as they should be")));
+        let count = count.of("file or directory is", "files or directories are");
+        return Err(Failure::failed(format!("{count} not as they should be")));
     }
     if outcome.is_stopped {
         return Err(
@@ -216,8 +217,8 @@ impl<'a> Job<'a> {
             let is_alone = gate.is_none_or(|(gate, _)| gate.is_open());
             if is_alone && tally.records.is_multiple_of(256) {
                 let rate = (tally.operations - first) as f64 / began.elapsed().as_secs_f64().max(1e-6);
-                let (done, rate) = (Count(tally.operations), Count(rate as u64));
-                let message = format_args!("{done} operations, {rate} a second").to_string();
+                let done = Count(tally.operations).of("operation", "operations");
+                let message = format!("{done}, {} a second", Count(rate as u64));
                 bar.show(read_bytes, self.total_bytes.max(read_bytes), message);
             }
             if self.stop.load(Ordering::SeqCst) { Err(LabError::Interrupted) } else { Ok(()) }
@@ -252,15 +253,17 @@ impl ReplayView {
     }
 
     fn write(&self, out: &mut dyn std::io::Write) -> std::io::Result<()> {
-        let (operations, written) = (Count(self.file_operations), Bytes(self.written_bytes));
-        writeln!(out, "{}: {operations} operations on files, {written} written", self.target.display())?;
-        let rate = Count(self.operations_per_s as u64);
-        writeln!(out, "  {:.1} s, {rate} operations a second", self.elapsed_ms / 1e3)?;
+        let operations = Count(self.file_operations).of("operation", "operations");
+        let written = Bytes(self.written_bytes);
+        writeln!(out, "{}: {operations} on files, {written} written", self.target.display())?;
+        let rate = Count(self.operations_per_s as u64).of("operation", "operations");
+        writeln!(out, "  {:.1} s, {rate} a second", self.elapsed_ms / 1e3)?;
         if self.refused_operations > 0 {
-            writeln!(out, "  {} operations were left out for lack of room", Count(self.refused_operations))?;
+            let refused = Count(self.refused_operations).of("operation was", "operations were");
+            writeln!(out, "  {refused} left out for lack of room")?;
         }
         let at = if self.stopped { "so far" } else { "in the end" };
-        writeln!(out, "  {} files {at}", Count(self.files))?;
+        writeln!(out, "  {} {at}", Count(self.files).of("file", "files"))?;
         self.first_mismatches.iter().try_for_each(|what| writeln!(out, "! {what}"))
     }
 }

@@ -1,6 +1,6 @@
 //! `firn age snapshot`.
 
-use super::{failed, target};
+use super::{failed, target, unmapped};
 use crate::failure::{Done, Exit, Failure};
 use crate::output::Output;
 use crate::sizes::{Bytes, Count};
@@ -79,14 +79,15 @@ pub fn run(args: &SnapshotArgs, output: &mut Output) -> Done {
         file_bytes,
     };
     output.show(args.json, &view, |out| {
-        let (entries, bytes) = (Count(view.entries), Bytes(view.file_bytes));
-        write!(out, "{}: {entries} files and directories of {}", view.output.display(), view.fs_type)?;
+        let entries = Count(view.entries).of("file or directory", "files and directories");
+        let bytes = Bytes(view.file_bytes);
+        write!(out, "{}: {entries} of {}", view.output.display(), view.fs_type)?;
         if let Some(changed) = view.changed_entries {
             write!(out, ", {} changed", Count(changed))?;
         }
         writeln!(out, ", in {bytes}")?;
         if view.unmapped_files > 0 {
-            writeln!(out, "{} files do not say where their blocks lie", Count(view.unmapped_files))?;
+            writeln!(out, "{}", unmapped(view.unmapped_files))?;
         }
         Ok(())
     })

@@ -31,7 +31,7 @@ pub fn snapshot(path: &Path, chain: &mut Chain) -> Done<Snapshot> {
     let bar = Bar::endless();
     let mut progress = |files: u64| {
         if files.is_multiple_of(256) {
-            bar.tell(format_args!("{} files", Count(files)));
+            bar.tell(Count(files).of("file", "files"));
         }
         Ok(())
     };

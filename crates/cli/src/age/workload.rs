@@ -144,17 +144,18 @@ pub fn run(args: &WorkloadArgs, output: &mut Output) -> Done {
     })?;
     let view = WorkloadView::of(&args.output, &counts);
     output.show(args.json, &view, |out| {
-        writeln!(out, "{}: {} operations on files", view.output.display(), Count(view.file_operations))?;
+        let operations = Count(view.file_operations).of("operation", "operations");
+        writeln!(out, "{}: {operations} on files", view.output.display())?;
         writeln!(
             out,
-            "  {} creates ({} of short-lived files), {} changes, {} deletes",
-            Count(view.creates),
+            "  {} ({} of short-lived files), {}, {}",
+            Count(view.creates).of("create", "creates"),
             Count(view.short_lived),
-            Count(view.changes),
-            Count(view.deletes)
+            Count(view.changes).of("change", "changes"),
+            Count(view.deletes).of("delete", "deletes")
         )?;
-        let (written, left) = (Bytes(view.written_bytes), Count(view.left_files));
-        writeln!(out, "  {written} written, {left} files left in the end")
+        let (written, left) = (Bytes(view.written_bytes), Count(view.left_files).of("file", "files"));
+        writeln!(out, "  {written} written, {left} left in the end")
     })
 }
 
@@ -186,7 +187,7 @@ fn of_git(args: &WorkloadArgs, path: &Path, file: BufWriter<File>, stop: &Atomic
         seed: args.seed,
     };
     let mut progress = |commits: u64| {
-        bar.tell(format_args!("{} commits", Count(commits)));
+        bar.tell(Count(commits).of("commit", "commits"));
         goes_on(stop)
     };
     from_git(&repository, file, &mut progress).map_err(failed)

@@ -58,12 +58,13 @@ pub(super) fn run(path: &Path, json: bool, output: &mut Output) -> Done {
         let Summary { files, directories, seams_before, seams_after, moved_bytes, .. } = summary;
         writeln!(
             out,
-            "{} files in {} directories, {} rewritten",
-            Count(files),
-            Count(directories),
+            "{} in {}, {} rewritten",
+            Count(files).of("file", "files"),
+            Count(directories).of("directory", "directories"),
             Bytes(moved_bytes)
         )?;
-        writeln!(out, "{} seams before, {} now", Count(seams_before), Count(seams_after))?;
+        let before = Count(seams_before).of("seam", "seams");
+        writeln!(out, "{before} before, {} now", Count(seams_after))?;
         summary.left.iter().take(LINES).try_for_each(|left| writeln!(out, "- {left}"))?;
         let more = summary.left.len().saturating_sub(LINES);
         if more > 0 {
@@ -79,8 +80,8 @@ pub(super) fn run(path: &Path, json: bool, output: &mut Output) -> Done {
     }
     if summary.short > 0 {
         let message = format!(
-            "{} files and directories are not completely in order, for lack of room",
-            Count(summary.short)
+            "{} not completely in order, for lack of room",
+            Count(summary.short).of("file or directory is", "files and directories are")
         );
         return Err(Failure::failed(message).advise("delete some files, and run this again"));
     }
@@ -148,11 +149,11 @@ fn put_in_order(
             seams_left += done.seams_after;
         }
         bar.tell(format_args!(
-            "{} files, {} rewritten, {} of {} seams left",
-            Count(summary.files),
+            "{}, {} rewritten, {} of {} left",
+            Count(summary.files).of("file", "files"),
             Bytes(summary.moved_bytes),
             Count(summary.seams_after),
-            Count(summary.seams_before)
+            Count(summary.seams_before).of("seam", "seams")
         ));
         from = done.next;
     }
@@ -162,7 +163,11 @@ fn put_in_order(
             Shortage::NoGain => "cleaning gains no segments any more",
         };
         summary.short += 1;
-        summary.left.push(format!("{}: {} seams left, {why}", path.display(), Count(seams_left)));
+        summary.left.push(format!(
+            "{}: {} left, {why}",
+            path.display(),
+            Count(seams_left).of("seam", "seams")
+        ));
     }
     Ok(())
 }

@@ -37,17 +37,18 @@ const PAUSE: Duration = Duration::from_millis(200);
 Policies: {AGELESS_POLICIES}, {AGE_THRESHOLD}
 
 Examples:
-  firn clean /mnt                                run as a cleaner until the unmount
+  firn clean /mnt                                as far as cleaning gains clean segments
+  firn clean /mnt --stay                         and again after writes, until the unmount
   firn clean /mnt --until 200 --policy greedy    until 200 segments are clean
   firn clean /mnt --segments 50                  at most 50 segments
   firn clean /mnt --once --json                  one pass, for scripts
   firn clean /mnt/db --coalesce                  put the files below /mnt/db in order, for sequential reads
 
-Without a goal it waits for writes and keeps segments clean: twice as many as the daemon's own limit, below
-which the daemon cleans by itself. The daemon checks every request: stopping or killing this command
-at any point is safe. Segments can be clean only as far as files leave space: --until refuses a number
-that cannot be reached, and says which can. Cleaning ends when passes gain no clean segments any more.
-Exit code 1 means that --until could not be reached."))]
+Without a goal, and with every goal that cannot be reached, it ends when passes gain no clean segments any more.
+--stay waits for writes instead and keeps segments clean, twice as many as the daemon's own limit, below which the daemon
+cleans by itself; the unmount ends it. Ctrl-C stops this command at any point, and killing it is safe, too: the daemon
+checks every request. Segments can be clean only as far as files leave space: --until refuses a number
+that cannot be reached, and says which can. Exit code 1 means that --until could not be reached."))]
 pub struct CleanArgs {
     /// Any path on the mount
     #[arg(add = values::mounts())]
@@ -64,6 +65,9 @@ pub struct CleanArgs {
     /// Make one pass, over as many segments as the daemon moves at once
     #[arg(long, group = "goal")]
     pub once: bool,
+    /// Stay until the unmount: wait for writes, and clean again
+    #[arg(long, group = "goal")]
+    pub stay: bool,
     /// Rewrite scattered files below PATH in order, instead of cleaning segments (an idle mount does so by itself for files
     /// that have not changed for a minute)
     #[arg(long, group = "goal", conflicts_with = "policy")]
@@ -118,7 +122,10 @@ enum Goal {
     Segments(u64),
     Until(u64),
     Once,
-    Forever,
+    /// When passes gain nothing more.
+    Gain,
+    /// At the unmount.
+    Unmount,
 }
 
 /// Runs the command.
@@ -134,7 +141,8 @@ pub fn run(args: &CleanArgs, output: &mut Output) -> Done {
         (Some(count), _) => Goal::Segments(count),
         (_, Some(clean)) => Goal::Until(clean),
         _ if args.once => Goal::Once,
-        _ => Goal::Forever,
+        _ if args.stay => Goal::Unmount,
+        _ => Goal::Gain,
     };
     let mut cleaner = Cleaner::new(client, args.policy);
     if let Goal::Until(wanted) = goal {
@@ -144,30 +152,38 @@ pub fn run(args: &CleanArgs, output: &mut Output) -> Done {
         Summary { policy: args.policy.to_string(), passes: 0, total: Pass::default(), room: None };
     let bar = match goal {
         Goal::Segments(_) | Goal::Until(_) => Bar::of_steps(),
-        Goal::Once | Goal::Forever => Bar::endless(),
+        Goal::Once | Goal::Gain | Goal::Unmount => Bar::endless(),
     };
     let cleaned = clean(&mut cleaner, &goal, &mut summary, &bar);
     drop(bar);
     match cleaned {
         // The daemon has said, or the mount table shows, that the volume is unmounted: the cleaner's work is over.
-        Err(error) if matches!(goal, Goal::Forever) && (is_closing(&error) || !is_mounted(&mount)) => {
+        Err(error) if matches!(goal, Goal::Unmount) && (is_closing(&error) || !is_mounted(&mount)) => {
             summary.room = None;
         }
         other => other.map_err(|e| failure_of(&e))?,
     }
     output.show(args.json, &summary, |out| {
         let total = &summary.total;
-        writeln!(out, "{} segments cleaned with {}", total.segments_cleaned, summary.policy)?;
-        writeln!(out, "{} blocks moved, {}", total.moved_blocks, Bytes(total.moved_bytes))?;
+        let cleaned = Count(total.segments_cleaned).of("segment", "segments");
+        writeln!(out, "{cleaned} cleaned with {}", summary.policy)?;
+        let moved = Count(total.moved_blocks).of("block", "blocks");
+        writeln!(out, "{moved} moved, {}", Bytes(total.moved_bytes))?;
         match summary.room {
-            Some(room) => writeln!(out, "{} of {} segments are clean", room.clean, room.segments),
+            Some(room) => {
+                let (clean, all) = (Count(room.clean), Count(room.segments).of("segment", "segments"));
+                let why = if matches!(goal, Goal::Gain) { "; further passes gain nothing" } else { "" };
+                writeln!(out, "{clean} of {all} are clean{why}")
+            }
             None => Ok(()),
         }
     })?;
     match (goal, summary.room) {
         (Goal::Until(clean), Some(room)) if room.clean < clean => {
-            let message =
-                format!("only {} segments are clean, and further passes gain nothing", Count(room.clean));
+            let message = format!(
+                "only {} clean, and further passes gain nothing",
+                Count(room.clean).of("segment is", "segments are")
+            );
             Err(Failure::failed(message)
                 .advise("ask for fewer, delete some files, or wait until less is written"))
         }
@@ -189,11 +205,12 @@ fn clean(cleaner: &mut Cleaner, goal: &Goal, summary: &mut Summary, bar: &Bar) -
             Goal::Until(clean) => room.clean >= *clean,
             Goal::Segments(_) => at_most == 0,
             Goal::Once => summary.passes > 0 || gain.idle_passes > 0,
-            Goal::Forever => room.clean >= 2 * room.low,
+            Goal::Gain => false,
+            Goal::Unmount => room.clean >= 2 * room.low,
         };
         gain.look(room.clean);
         match goal {
-            Goal::Forever if is_reached || gain.is_over() || gain.idle_passes > 0 => {
+            Goal::Unmount if is_reached || gain.is_over() || gain.idle_passes > 0 => {
                 cleaner.wait(room)?;
                 gain = Gain::default();
                 continue;
@@ -271,7 +288,8 @@ fn show(bar: &Bar, goal: &Goal, summary: &Summary, room: Room) {
     match goal {
         Goal::Segments(count) => bar.show(cleaned, *count, message),
         Goal::Until(count) => bar.show(room.clean, *count, message),
-        Goal::Once | Goal::Forever => bar.tell(message),
+        Goal::Once | Goal::Gain => bar.tell(message),
+        Goal::Unmount => bar.tell(format_args!("{message}; until the unmount, or Ctrl-C")),
     }
 }
 

@@ -240,20 +240,23 @@ fn overview_text(out: &mut dyn Write, view: &Overview) -> io::Result<()> {
         Some(false) => "mounted, or not unmounted",
         None => "first superblock damaged",
     };
-    writeln!(out, "  made {}, {} mounts for writing, {state}", view.created, Count(view.mounts.into()))?;
+    let mounts = Count(view.mounts.into()).of("mount", "mounts");
+    writeln!(out, "  made {}, {mounts} for writing, {state}", view.created)?;
     writeln!(
         out,
-        "  {} in blocks of {} and fragments of {}; {} blocks of a file in a group, then another group",
+        "  {} in blocks of {} and fragments of {}; {} of a file in a group, then another group",
         Bytes(view.size_bytes),
         Bytes(view.block_bytes.into()),
         Bytes(view.frag_bytes.into()),
-        Count(view.max_blocks_per_group.into())
+        Count(view.max_blocks_per_group.into()).of("block", "blocks")
     )?;
     let policies = view.policies.iter().map(|name| format!(", {name}")).collect::<String>();
     writeln!(
         out,
-        "  clusters of {} blocks, gaps of {} ms, {}% kept free{policies}",
-        view.maxcontig, view.rotdelay_ms, view.minfree_percent
+        "  clusters of {}, gaps of {} ms, {}% kept free{policies}",
+        Count(view.maxcontig.into()).of("block", "blocks"),
+        view.rotdelay_ms,
+        view.minfree_percent
     )?;
     if !view.damaged_copies.is_empty() {
         writeln!(out, "  damaged copies of the superblock in groups {:?}", view.damaged_copies)?;
@@ -287,16 +290,16 @@ fn inode_text(out: &mut dyn Write, view: &InodeView) -> io::Result<()> {
     }
     writeln!(
         out,
-        "inode {} of group {}: {}, mode {}, {} links, owner {}:{}, {} bytes in {} fragments, generation {}",
+        "inode {} of group {}: {}, mode {}, {}, owner {}:{}, {} in {}, generation {}",
         view.inode,
         view.group,
         view.kind,
         view.mode,
-        view.links,
+        Count(view.links.into()).of("link", "links"),
         view.uid,
         view.gid,
-        view.size_bytes,
-        view.frags,
+        Count(view.size_bytes).of("byte", "bytes"),
+        Count(view.frags.into()).of("fragment", "fragments"),
         view.generation
     )?;
     writeln!(out, "  modified {}, changed {}, node {}", view.mtime, view.ctime, view.node)?;
@@ -308,7 +311,8 @@ fn inode_text(out: &mut dyn Write, view: &InodeView) -> io::Result<()> {
         writeln!(out, "  index {:?}", view.index)?;
     }
     if view.xattr_bytes > 0 {
-        writeln!(out, "  {} bytes of attributes {:?}", view.xattr_bytes, view.xattr)?;
+        let bytes = Count(view.xattr_bytes.into()).of("byte", "bytes");
+        writeln!(out, "  {bytes} of attributes {:?}", view.xattr)?;
     }
     Ok(())
 }

@@ -127,9 +127,9 @@ fn slot(out: &mut dyn Write, number: usize, view: &CheckpointView) -> io::Result
     writeln!(out, "  live        {} of {}", Bytes(view.live_bytes), Bytes(view.size_bytes))?;
     writeln!(
         out,
-        "  inodes      {} in use, {} orphans, first never used {}",
+        "  inodes      {} in use, {}, first never used {}",
         Count(view.inode_map.used),
-        view.inode_map.special,
+        Count(view.inode_map.special).of("orphan", "orphans"),
         view.next_inode
     )?;
     for (name, table) in [("inode map ", &view.inode_map), ("seg. usage", &view.segment_usage)] {
@@ -173,7 +173,8 @@ pub fn segment(out: &mut dyn Write, view: &SegmentView, segment_bytes: u32) -> i
         _ => writeln!(out, "segment {number}: clean; what was in it before it was cleaned:")?,
     }
     let bytes = Bytes(u64::from(*used_sectors) * u64::from(firnfs_format::SECTOR_BYTES));
-    writeln!(out, "{} partial segments, {bytes} written", partials.len())?;
+    let count = Count(partials.len() as u64).of("partial segment", "partial segments");
+    writeln!(out, "{count}, {bytes} written")?;
     partials.iter().try_for_each(|partial| self::partial(out, partial))
 }
 
@@ -227,7 +228,8 @@ pub fn inode(out: &mut dyn Write, view: &InodeView) -> io::Result<()> {
     let reaping = if view.reaping { ", freeing blocks behind its end" } else { "" };
     writeln!(out, "inode {}  {}, mode {}{orphan}{reaping}", view.inode, view.kind, view.mode)?;
     writeln!(out, "  generation  {}, version {}", view.generation, view.inode_version)?;
-    writeln!(out, "  owner       {}:{}, {} links", view.uid, view.gid, view.links)?;
+    let links = Count(view.links.into()).of("link", "links");
+    writeln!(out, "  owner       {}:{}, {links}", view.uid, view.gid)?;
     writeln!(
         out,
         "  size        {} B, {} charged{}",
@@ -236,7 +238,7 @@ pub fn inode(out: &mut dyn Write, view: &InodeView) -> io::Result<()> {
         view.inline_bytes.map_or_else(String::new, |bytes| format!(", {bytes} B inline"))
     )?;
     if let (Some(parent), Some(entries)) = (view.parent, view.entries) {
-        writeln!(out, "  directory   {} entries, parent {parent}", Count(entries))?;
+        writeln!(out, "  directory   {}, parent {parent}", Count(entries).of("entry", "entries"))?;
     }
     if view.xattr_bytes > 0 {
         writeln!(out, "  attributes  {} B", view.xattr_bytes)?;
@@ -258,9 +260,9 @@ pub fn inode(out: &mut dyn Write, view: &InodeView) -> io::Result<()> {
 /// # Errors
 /// As writing reports.
 pub fn ifile(out: &mut dyn Write, view: &IfileView, segment_bytes: u32) -> io::Result<()> {
-    writeln!(out, "{} segments in use", Count(view.segment_entries.len() as u64))?;
+    writeln!(out, "{} in use", Count(view.segment_entries.len() as u64).of("segment", "segments"))?;
     usage_table(out, &view.segment_entries, segment_bytes)?;
-    writeln!(out, "\n{} inodes in use", Count(view.inode_entries.len() as u64))?;
+    writeln!(out, "\n{} in use", Count(view.inode_entries.len() as u64).of("inode", "inodes"))?;
     let titles = ["inode", "ver.", "segment", "sector", "bytes", "birth"];
     let [inode, version, segment, sector, bytes, birth] = titles;
     writeln!(

@@ -130,11 +130,11 @@ fn describe(out: &mut dyn Write, view: &View) -> std::io::Result<()> {
     let state = if view.sound { "clean" } else { "DAMAGED" };
     writeln!(
         out,
-        "{image}: {} inodes ({} directories, {} entries), {} fragments: {state}",
-        Count(view.inodes),
-        Count(view.directories),
-        Count(view.entries),
-        Count(view.held_frags)
+        "{image}: {} ({}, {}), {}: {state}",
+        Count(view.inodes).of("inode", "inodes"),
+        Count(view.directories).of("directory", "directories"),
+        Count(view.entries).of("entry", "entries"),
+        Count(view.held_frags).of("fragment", "fragments")
     )?;
     if !view.sound && view.not_repaired.is_empty() {
         writeln!(out, "'firn fsck --repair {image}' repairs the errors that can be repaired")?;

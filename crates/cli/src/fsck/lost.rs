@@ -102,7 +102,7 @@ pub fn describe(out: &mut dyn Write, lost: &[LostView], image: &str) -> io::Resu
         if files.len() > SHOWN_MAX {
             items.push(format!("and {} more (--json lists all)", Count((files.len() - SHOWN_MAX) as u64)));
         }
-        write_list(out, &format!("{count} {}:", if files.len() == 1 { one } else { many }), &items, WIDTH)?;
+        write_list(out, &format!("{}:", count.of(one, many)), &items, WIDTH)?;
     }
     if lost.iter().any(|file| file.state == Unreadable) {
         writeln!(out, "Reading the lost data fails with EIO. Copy the files from a backup, or let")?;

@@ -169,12 +169,15 @@ impl CheckView {
         let slot = self.slot.map_or(String::new(), |slot| format!(" (slot {slot})"));
         let state = if self.sound { "clean" } else { "DAMAGED" };
         let totals = &self.totals;
-        let (inodes, directories) = (Count(totals.inodes), Count(totals.directories));
+        let inodes = Count(totals.inodes).of("inode", "inodes");
+        let directories = Count(totals.directories).of("directory", "directories");
+        let entries = Count(totals.entries).of("entry", "entries");
         let parts = [
-            format!("{inodes} inodes ({directories} directories, {} entries)", Count(totals.entries)),
-            format!("{} in {} segments", Bytes(totals.live_bytes), Count(totals.segments)),
+            format!("{inodes} ({directories}, {entries})"),
+            format!("{} in {}", Bytes(totals.live_bytes), Count(totals.segments).of("segment", "segments")),
         ];
-        let points = (totals.points > 0).then(|| format!("{} states of the past", Count(totals.points)));
+        let points =
+            (totals.points > 0).then(|| Count(totals.points).of("state of the past", "states of the past"));
         let parts: Vec<String> = parts.into_iter().chain(points).collect();
         write_list(out, &format!("{image}: {state}: checkpoint {}{slot}:", self.epoch), &parts, WIDTH)
     }

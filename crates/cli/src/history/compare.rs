@@ -297,8 +297,8 @@ impl Walk<'_> {
         self.entries += 1;
         if self.entries.is_multiple_of(LOOK_EVERY) && self.began.elapsed() >= HIDDEN_FOR {
             let per_s = self.entries as f64 / self.began.elapsed().as_secs_f64();
-            let (entries, per_s) = (Count(self.entries), Count(per_s as u64));
-            self.bar.tell(format_args!("{entries} names compared, {per_s}/s"));
+            let (entries, per_s) = (Count(self.entries).of("name", "names"), Count(per_s as u64));
+            self.bar.tell(format_args!("{entries} compared, {per_s}/s"));
         }
     }
 }

@@ -3,16 +3,18 @@
 //! A name that is gone may have been moved elsewhere. The daemon tells its owner and root which inodes are still there; for other
 //! users, a file counts as deleted if its own directory no longer has it.
 
-use super::find::{Entry, entries_of};
-use super::identity::{Facts, Identity, facts_of};
+use super::find::{Entry, entries_of, find_by_number};
+use super::identity::{Facts, Identity, facts_at, facts_of};
 use super::place::Place;
 use super::service::{BIRTHS_OP, BirthsRequest};
 use super::states::State;
-use crate::failure::Done;
+use crate::failure::{Done, Failure};
 use crate::progress::Bar;
 use crate::sizes::Count;
 use firnfs_fuse::control::Client;
 use rustc_hash::{FxHashMap, FxHashSet};
+use rustix::fs::CWD;
+use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -30,18 +32,21 @@ pub struct Deleted {
     pub facts: Facts,
 }
 
-/// What was deleted in a directory, by name.
+/// What was deleted in a directory, by name; also while the directory had another path.
 ///
 /// # Errors
 /// A directory cannot be read.
 pub fn deleted_in(place: &Place, states: &[State]) -> Done<Vec<Deleted>> {
     let now = entries_of(&place.now())?.unwrap_or_default();
     let mut found = Found::new(place, &now);
+    let mut directory = Followed::new(place)?;
     let bar = Bar::of_entries();
     for (at, state) in states.iter().enumerate().rev() {
         bar.show((states.len() - at) as u64, states.len() as u64, "states");
-        for entry in entries_of(&place.then(state))?.unwrap_or_default() {
-            found.consider(place, state, at, &entry)?;
+        for then in directory.places_in(state)? {
+            for entry in entries_of(&then.then(state))?.unwrap_or_default() {
+                found.consider(&then, state, at, &entry)?;
+            }
         }
     }
     found.without_the_living()
@@ -62,7 +67,7 @@ pub fn below_matching(place: &Place, states: &[State], pattern: &str) -> Done<Ve
             let entries = entries_of(&here.then(state))?.unwrap_or_default();
             names += entries.len() as u64;
             let (nth, of) = ((states.len() - at) as u64, states.len() as u64);
-            bar.show(nth, of, format_args!("states, {} names", Count(names)));
+            bar.show(nth, of, format_args!("states, {}", Count(names).of("name", "names")));
             for entry in entries {
                 if entry.is_dir {
                     pending.push(directory.join(OsStr::from_bytes(&entry.name)));
@@ -109,6 +114,54 @@ pub fn fits(pattern: &[u8], name: &[u8]) -> bool {
         }
     }
     pattern[at..].iter().all(|letter| *letter == b'*')
+}
+
+/// A directory on the way back through the states, from the newest to the oldest: other states may have it at other paths.
+struct Followed {
+    place: Place,
+    /// Which directory it is, once a state or the present has told.
+    identity: Option<Identity>,
+    /// Where it was last found.
+    below: PathBuf,
+    /// A state in which it must be did not show it: this user may not look everywhere.
+    is_lost: bool,
+}
+
+impl Followed {
+    fn new(place: &Place) -> Done<Self> {
+        let identity = directory_at(&place.now())?;
+        Ok(Self { place: place.clone(), identity, below: place.below.clone(), is_lost: false })
+    }
+
+    /// Where to look in a state: at the path itself, whichever directory that is, and where the directory was then.
+    fn places_in(&mut self, state: &State) -> Done<Vec<Place>> {
+        let mut places = vec![self.place.clone()];
+        let at_path = directory_at(&self.place.then(state))?;
+        // Of a directory that is gone, the newest state tells which one it was.
+        let Some(wanted) = self.identity.or(at_path) else { return Ok(places) };
+        self.identity = Some(wanted);
+        if at_path == Some(wanted) {
+            self.below.clone_from(&self.place.below);
+        } else if !self.is_lost && i128::from(state.not_after.0) >= wanted.birth_ns {
+            match find_by_number(&self.place.root_of(state), wanted, &self.below)? {
+                Some((below, _)) => {
+                    self.below.clone_from(&below);
+                    places.push(self.place.at(below));
+                }
+                None => self.is_lost = true,
+            }
+        }
+        Ok(places)
+    }
+}
+
+/// Which directory is at a path; none if there is none, or this user may not know.
+fn directory_at(path: &Path) -> Done<Option<Identity>> {
+    match facts_at(CWD, path) {
+        Ok(facts) => Ok(facts.filter(Facts::is_dir).map(|facts| facts.identity)),
+        Err(Errno::ACCESS) => Ok(None),
+        Err(errno) => Err(Failure::io("cannot examine", path, &errno.into())),
+    }
 }
 
 /// What of one directory was found so far, in states from the newest to the oldest.

@@ -164,7 +164,8 @@ pub fn run(args: &DiffArgs, output: &mut Output) -> Done {
 }
 
 fn closed(directories: u64) -> String {
-    format!("{} directories are not open to you", Count(directories))
+    let directories = Count(directories).of("directory is", "directories are");
+    format!("{directories} not open to you")
 }
 
 /// Where a tree of the command line is, and its place on the mount.

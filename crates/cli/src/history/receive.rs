@@ -7,7 +7,7 @@ use crate::mkfs::{self, open_failed};
 use crate::names::readable;
 use crate::output::Output;
 use crate::progress::Bar;
-use crate::sizes::{Bytes, parse_size};
+use crate::sizes::{Bytes, Count, parse_size};
 use clap::Args;
 use firnfs::lfs::{MkfsOptions, Options};
 use firnfs::vfs::AtimeMode;
@@ -100,8 +100,9 @@ pub fn run(args: &ReceiveArgs, output: &mut Output) -> Done {
     };
     output.show(args.json, &summary, |out| {
         writeln!(out, "{}: has state {}, as a snapshot", summary.image, summary.to_state)?;
-        let (files, content) = (summary.differing_inodes, Bytes(summary.content_bytes));
-        writeln!(out, "{files} files and directories differed, {content} of content")
+        let files = Count(summary.differing_inodes).of("file or directory", "files and directories");
+        let content = Bytes(summary.content_bytes);
+        writeln!(out, "{files} differed, {content} of content")
     })
 }
 

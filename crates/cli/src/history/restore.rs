@@ -360,8 +360,9 @@ fn write(out: &mut dyn Write, report: &Report) -> io::Result<()> {
     }
     let things = report.files + report.directories + report.others;
     if things > 1 {
-        let (files, directories) = (Count(report.files), Count(report.directories));
-        writeln!(out, "{files} files and {directories} directories, {}", Bytes(report.content_bytes))?;
+        let files = Count(report.files).of("file", "files");
+        let directories = Count(report.directories).of("directory", "directories");
+        writeln!(out, "{files} and {directories}, {}", Bytes(report.content_bytes))?;
     }
     Ok(())
 }

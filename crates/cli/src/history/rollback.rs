@@ -122,12 +122,11 @@ pub fn run(args: &RollbackArgs, output: &mut Output) -> Done {
     };
     output.show(args.json, &summary, |out| {
         let Summary { removed, returned, renamed, turned_back, .. } = summary;
-        let [removed, returned, renamed, turned] = [removed, returned, renamed, turned_back].map(Count);
+        let removed = Count(removed).of("name", "names");
+        let [returned, renamed] = [returned, renamed].map(Count);
+        let turned = Count(turned_back).of("file", "files");
         writeln!(out, "{}: as in {} again", summary.path, summary.to_state)?;
-        writeln!(
-            out,
-            "{removed} names removed, {returned} back, {renamed} renamed, {turned} files turned back"
-        )?;
+        writeln!(out, "{removed} removed, {returned} back, {renamed} renamed, {turned} turned back")?;
         summary.problem_texts.iter().try_for_each(|text| writeln!(out, "{text}"))?;
         writeln!(out, "{undo}")
     })?;

@@ -10,7 +10,7 @@ use crate::failure::{Done, Failure};
 use crate::names::{readable, shell_word};
 use crate::output::Output;
 use crate::progress::Bar;
-use crate::sizes::{Bytes, parse_size};
+use crate::sizes::{Bytes, Count, parse_size};
 use crate::socket;
 use crate::target::{self, Target};
 use clap::Args;
@@ -225,8 +225,9 @@ pub fn run(args: &SendArgs, output: &mut Output) -> Done {
     let summary = Summary { path: shown(&path), from_state, to_state, sent };
     output.show(args.json, &summary, |out| {
         writeln!(out, "{}: {}, {}", readable(&file), summary.to_state, Bytes(sent.stream_bytes))?;
-        let (files, content) = (sent.differing_inodes, Bytes(sent.content_bytes));
-        writeln!(out, "{files} files and directories differ, {content} of content")
+        let files =
+            Count(sent.differing_inodes).of("file or directory differs", "files and directories differ");
+        writeln!(out, "{files}, {} of content", Bytes(sent.content_bytes))
     })
 }
 
@@ -260,8 +261,12 @@ impl Out {
         let file = OpenOptions::new().append(true).open(path).map_err(cannot)?;
         let len_bytes = file.metadata().map_err(cannot)?.len();
         if len_bytes != args.skip {
-            let message =
-                format!("{} has {len_bytes} bytes, --skip leaves out {}", readable(&path), args.skip);
+            let message = format!(
+                "{} has {}, --skip leaves out {}",
+                readable(&path),
+                Count(len_bytes).of("byte", "bytes"),
+                args.skip
+            );
             return Err(Failure::usage(message).advise(format!("the rest begins behind --skip {len_bytes}")));
         }
         Ok(Self::File(file))

@@ -32,7 +32,7 @@ use std::path::{Path, PathBuf};
                                               where to read it, for scripts
 
 It looks through all states that are kept ('firn log'): what was made and deleted between two of them cannot come back. A file
-is found under any name that it had in that directory. What was deleted in directories below is in those; 'firn restore
+is found under any name that it had in that directory, also if the directory itself had another name or place then. What was deleted in directories below is in those; 'firn restore
 DIRECTORY --deleted \"*.odt\"' looks through all of them. Nothing is overwritten.")]
 pub struct UndeleteArgs {
     /// A directory on a mount, also one that is gone itself
@@ -87,6 +87,9 @@ struct Row {
     names: Vec<OsString>,
     #[serde(skip)]
     seen: String,
+    /// The path of the directory in that state, if it was another.
+    #[serde(skip)]
+    directory: Option<PathBuf>,
 }
 
 /// Runs the command.
@@ -209,10 +212,11 @@ fn row(place: &Place, states: &[State], deleted: &Deleted) -> Done<Row> {
         seen: state.time.map_or_else(|| format!("in {}", state.name), when::local),
         place: read_at,
         names: deleted.names.clone(),
+        directory: deleted.below.parent().filter(|then| *then != place.below).map(Path::to_owned),
     })
 }
 
-/// What else there is to do where nothing was deleted: the directory may have had another name.
+/// What else there is to do where nothing was deleted: it may have been in another directory.
 fn elsewhere(place: &Place) -> String {
     format!("'firn restore {} --deleted NAME' looks in all directories", shell_word(&place.mount.mountpoint))
 }
@@ -241,7 +245,8 @@ fn write(
         let slash = if row.kind == "directory" { "/" } else { "" };
         let old_names: Vec<String> = row.names[1..].iter().map(readable).collect();
         let mut notes = Vec::new();
-        notes.extend((row.kind == "directory").then(|| format!("{} files", Count(row.files))));
+        notes.extend((row.kind == "directory").then(|| Count(row.files).of("file", "files")));
+        notes.extend(row.directory.as_ref().map(|then| format!("then in {}", readable(then))));
         notes.extend((!old_names.is_empty()).then(|| format!("before: {}", old_names.join(", "))));
         let note = if notes.is_empty() { String::new() } else { format!(" ({})", notes.join("; ")) };
         let size = Bytes(row.size_bytes).to_string();

@@ -112,8 +112,11 @@ fn not_found(path: &Path, states: &States, hidden: u64) -> Failure {
         let none = states.none_kept();
         return Failure { message: format!("{path} is not there now, and {}", none.message), ..none };
     }
-    let count = states.list.len();
-    let failure = Failure::failed(format!("{path}: neither the present nor one of {count} states has it"));
+    let past = match states.list.len() {
+        1 => "its one state".to_owned(),
+        count => format!("one of {count} states"),
+    };
+    let failure = Failure::failed(format!("{path}: neither the present nor {past} has it"));
     failure.advise(match hidden {
         0 => format!("'firn log {}' lists the states", shell_word(states.place())),
         _ => closed(hidden),
@@ -248,7 +251,7 @@ fn write(out: &mut dyn Write, view: &View) -> io::Result<()> {
 }
 
 fn closed(states: u64) -> String {
-    format!("{} states are not open to you here", Count(states))
+    format!("{} not open to you here", Count(states).of("state is", "states are"))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! Without a time, a day means its end: the newest state of `yesterday` is the last one that was made before today. Callers:
 //! `states`, which looks for the newest state at or before a time; everything that shows one.
 
+use crate::sizes::Count;
 use firnfs_format::TimeNs;
 use jiff::civil::{Date, DateTime, Time, Weekday};
 use jiff::tz::TimeZone;
@@ -66,7 +67,7 @@ pub fn age(time: TimeNs, now: TimeNs) -> String {
     match unit {
         Some((unit_s, name)) => {
             let count = seconds / unit_s;
-            format!("{count} {name}{} ago", if count == 1 { "" } else { "s" })
+            format!("{} ago", Count(count as u64).of(name, &format!("{name}s")))
         }
         None if seconds < 0 => "in the future".to_owned(),
         None => "now".to_owned(),

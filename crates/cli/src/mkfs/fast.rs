@@ -9,7 +9,7 @@ use super::{
 use crate::failure::{Done, Failure};
 use crate::interrupt;
 use crate::output::Output;
-use crate::sizes::Bytes;
+use crate::sizes::{Bytes, Count};
 use clap::ValueEnum;
 use firnfs::ffs::{MkfsOptions, Options, Variant};
 use firnfs::vfs::AtimeMode;
@@ -189,7 +189,10 @@ fn describe(out: &mut dyn std::io::Write, made: &Made) -> std::io::Result<()> {
         made.uuid
     )?;
     match &made.copied {
-        Some(copied) => writeln!(out, "copied {} files with {}", copied.files, Bytes(copied.content_bytes)),
+        Some(copied) => {
+            let files = Count(copied.files).of("file", "files");
+            writeln!(out, "copied {files} with {}", Bytes(copied.content_bytes))
+        }
         None => Ok(()),
     }
 }

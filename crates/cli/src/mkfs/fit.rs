@@ -6,7 +6,7 @@
 use super::from_dir::Survey;
 use crate::beneath;
 use crate::failure::{Done, Failure};
-use crate::sizes::Bytes;
+use crate::sizes::{Bytes, Count};
 use crate::volume;
 use firnfs::engine::Engine;
 use firnfs::lfs::{MkfsOptions, Options};
@@ -63,8 +63,8 @@ impl Room {
             let (needed, bytes) = (Bytes(survey.least_bytes), Bytes(self.bytes));
             Failure::failed(format!("{tree} does not fit: it needs {needed}, the volume would have {bytes}"))
         } else {
-            let (needed, inodes) = (survey.inodes(), self.inodes);
-            Failure::failed(format!("{tree} does not fit: it has {needed} inodes, the volume {inodes}"))
+            let (needed, inodes) = (Count(survey.inodes()).of("inode", "inodes"), Count(self.inodes));
+            Failure::failed(format!("{tree} does not fit: it has {needed}, the volume {inodes}"))
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use super::impossible;
 use crate::failure::{Done, Failure};
-use crate::sizes::Bytes;
+use crate::sizes::{Bytes, Count};
 use firnfs::FsError;
 use firnfs::ffs;
 use firnfs::lfs::{self, MkfsOptions};
@@ -40,7 +40,8 @@ pub fn check_log(options: &MkfsOptions, data_logs: Option<u8>) -> Done {
         format!("use --size {}M or more", least / LOG_STEP_BYTES)
     };
     let segment = Bytes(options.segment_bytes.into());
-    let logs = data_logs.map_or(String::new(), |logs| format!(" and {logs} logs for data"));
+    let logs = data_logs
+        .map_or(String::new(), |logs| format!(" and {} for data", Count(logs.into()).of("log", "logs")));
     let size = match options.size_bytes {
         0 => "less than a sector".to_owned(),
         size_bytes => Bytes(size_bytes).to_string(),

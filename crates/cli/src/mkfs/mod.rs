@@ -237,7 +237,7 @@ fn fill<S: Engine>(
         if interrupted.load(Ordering::SeqCst) {
             return Err(Failure::new(interrupt::exit(), format!("interrupted; {}", plan.remains())));
         }
-        let files = format_args!("{} of {} files", Count(totals.files), Count(expected.files));
+        let files = format_args!("{} of {}", Count(totals.files), Count(expected.files).of("file", "files"));
         bar.show(totals.content_bytes, expected.content_bytes, files);
         Ok(())
     });
@@ -349,12 +349,12 @@ fn describe(out: &mut dyn std::io::Write, made: &Made) -> std::io::Result<()> {
     made.copied.map_or(Ok(()), |totals| {
         writeln!(
             out,
-            "copied {} files with {}, {} directories, {} other entries, {} hard links",
-            Count(totals.files),
+            "copied {} with {}, {}, {}, {}",
+            Count(totals.files).of("file", "files"),
             Bytes(totals.content_bytes),
-            Count(totals.directories),
-            Count(totals.others),
-            Count(totals.hard_links)
+            Count(totals.directories).of("directory", "directories"),
+            Count(totals.others).of("other entry", "other entries"),
+            Count(totals.hard_links).of("hard link", "hard links")
         )
     })
 }

@@ -3,6 +3,7 @@
 //! `options` resolves the command line, `daemon` goes to the background, `open` opens the volume, `release` is the
 //! client of a running daemon. Callers: `main`, with the `Args` structs defined here.
 
+pub mod bounds;
 mod daemon;
 mod helper;
 mod log;

@@ -4,7 +4,7 @@ use super::options::{MountPlan, Source};
 use super::{failure_of, past, serve, tags, thresholds};
 use crate::failure::{Done, Exit, Failure};
 use crate::mkfs::open_failed;
-use crate::sizes::Bytes;
+use crate::sizes::{Bytes, Count};
 use crate::target::mount_of_image;
 use crate::tell::tell;
 use crate::volume;
@@ -157,10 +157,11 @@ fn report_recovery(volume: &Volume<Lfs>) {
     if done.was_clean {
         tell("the last unmount was clean");
     } else {
-        let (files, bytes, ignored) = (done.inodes, Bytes(done.bytes), done.incomplete);
+        let (files, bytes) = (Count(done.inodes).of("file", "files"), Bytes(done.bytes));
+        let partials = Count(done.partials).of("partial segment", "partial segments");
+        let ignored = Count(done.incomplete).of("was ignored, as its", "were ignored, as their");
         tell(format_args!(
-            "recovered {files} files from {bytes} of log ({} partial segments; {ignored} were ignored, as their batch is incomplete)",
-            done.partials
+            "recovered {files} from {bytes} of log ({partials}; {ignored} batch is incomplete)"
         ));
     }
 }

@@ -1,6 +1,6 @@
 //! `firn mount`'s options: those of the command line and those of `-o`, which fstab(5) uses, resolved into one struct.
 
-use super::{past, thresholds};
+use super::{bounds, past, thresholds};
 use crate::completion::values;
 use crate::failure::{Done, Failure};
 use crate::metrics::parse_address;
@@ -23,16 +23,8 @@ const DEFAULT_COMMIT_INTERVAL_MS: u64 = 5000;
 const DEFAULT_CHECKPOINT_INTERVAL_MS: u64 = 30_000;
 /// Default of `--checkpoint-bytes`.
 const DEFAULT_CHECKPOINT_BYTES: u64 = 256 << 20;
-/// Bounds of `--checkpoint-bytes`: with less, checkpoints would be most of the written data; with more, a recovery would
-/// take too long.
-const CHECKPOINT_BYTES_MIN: u64 = 1 << 20;
-const CHECKPOINT_BYTES_MAX: u64 = 1 << 40;
-/// Rates of idle work, in bytes a second.
-const IDLE_RATES: std::ops::RangeInclusive<u64> = (64 << 10)..=(1 << 40);
 /// Default of `--coalesce-after`, in milliseconds.
 const DEFAULT_COALESCE_AGE_MS: u64 = 60_000;
-/// Bound of `--coalesce-after`, in seconds: a year.
-const COALESCE_AGE_MAX_S: f64 = 31_536_000.0;
 /// Default of `--idle-after`, in milliseconds.
 const DEFAULT_IDLE_AFTER_MS: u64 = 2_000;
 /// Words for `--rotational`.
@@ -93,7 +85,7 @@ pub struct MountArgs {
     /// Report what was recovered
     #[arg(short, long)]
     verbose: bool,
-    /// Memory for cached blocks [default: 256M]
+    /// Memory for cached blocks, at least 4M [default: 256M]
     #[arg(long, value_name = "SIZE", value_parser = crate::args::size)]
     cache: Option<u64>,
     /// Threads that answer the kernel [default: processors + 1]
@@ -266,7 +258,7 @@ impl MountArgs {
         plan.settings.exact_atime = plan.mount_options.atime == AtimeMode::Strictatime;
         // The long options are more explicit, so they win.
         if let Some(bytes) = self.cache {
-            plan.cache_bytes = bytes;
+            plan.set_cache(bytes)?;
         }
         if let Some(threads) = self.threads {
             plan.set_threads(threads)?;
@@ -382,8 +374,8 @@ impl MountPlan {
         }
         match word.split_once('=').unwrap_or((word, "")) {
             ("cache", size) => {
-                self.cache_bytes = parse_size(size).map_err(|e| Failure::usage(format!("-o {word}: {e}")))?;
-                Ok(())
+                let bytes = parse_size(size).map_err(|e| Failure::usage(format!("-o {word}: {e}")))?;
+                self.set_cache(bytes)
             }
             ("threads", count) => {
                 let count = count.parse().map_err(|_| Failure::usage(format!("-o {word}: not a number")))?;
@@ -498,54 +490,38 @@ impl MountPlan {
         Ok(())
     }
 
+    fn set_cache(&mut self, bytes: u64) -> Done {
+        self.cache_bytes = bounds::CACHE.checked(bytes)?;
+        Ok(())
+    }
+
     fn set_commit_interval(&mut self, seconds: f64) -> Done {
-        if !(0.1..=3600.0).contains(&seconds) {
-            return Err(Failure::usage(format!("commit interval: {seconds} s is not between 0.1 and 3600")));
-        }
-        self.commit_interval_ms = (seconds * 1000.0) as u64;
+        self.commit_interval_ms = bounds::COMMIT.milliseconds(seconds)?;
         Ok(())
     }
 
     fn set_checkpoint_interval(&mut self, seconds: f64) -> Done {
-        if !(1.0..=86_400.0).contains(&seconds) {
-            let message = format!("checkpoint interval: {seconds} s is not between 1 and 86400");
-            return Err(Failure::usage(message));
-        }
-        self.checkpoint_interval_ms = (seconds * 1000.0) as u64;
+        self.checkpoint_interval_ms = bounds::CHECKPOINT.milliseconds(seconds)?;
         Ok(())
     }
 
     fn set_checkpoint_bytes(&mut self, bytes: u64) -> Done {
-        if !(CHECKPOINT_BYTES_MIN..=CHECKPOINT_BYTES_MAX).contains(&bytes) {
-            return Err(Failure::usage(format!("checkpoint bytes: {bytes} is not between 1M and 1T")));
-        }
-        self.checkpoint_bytes = bytes;
+        self.checkpoint_bytes = bounds::CHECKPOINT_BYTES.checked(bytes)?;
         Ok(())
     }
 
     fn set_idle_after(&mut self, seconds: f64) -> Done {
-        if !(0.1..=3600.0).contains(&seconds) {
-            return Err(Failure::usage(format!("idle time: {seconds} s is not between 0.1 and 3600")));
-        }
-        self.idle_after_ms = (seconds * 1000.0) as u64;
+        self.idle_after_ms = bounds::IDLE_AFTER.milliseconds(seconds)?;
         Ok(())
     }
 
     fn set_idle_rate(&mut self, rate: u64) -> Done {
-        if !IDLE_RATES.contains(&rate) {
-            return Err(Failure::usage(format!("idle rate: {rate} is not between 64K and 1T")));
-        }
-        self.idle_bytes_per_s = Some(rate);
+        self.idle_bytes_per_s = Some(bounds::IDLE_RATE.checked(rate)?);
         Ok(())
     }
 
     fn set_coalesce_age(&mut self, seconds: f64) -> Done {
-        if !(0.0..=COALESCE_AGE_MAX_S).contains(&seconds) {
-            return Err(Failure::usage(format!(
-                "coalesce: {seconds} s is not between 0 and {COALESCE_AGE_MAX_S}"
-            )));
-        }
-        self.coalesce_age_ms = Some((seconds * 1000.0) as u64);
+        self.coalesce_age_ms = Some(bounds::COALESCE.milliseconds(seconds)?);
         Ok(())
     }
 }

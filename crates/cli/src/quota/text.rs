@@ -88,11 +88,11 @@ pub fn check(out: &mut dyn Write, check: &CheckView) -> io::Result<()> {
     for difference in &check.differences {
         writeln!(
             out,
-            "{} {} has {} in {} inodes; {} in {} had been kept (now right)",
+            "{} {} has {} in {}; {} in {} had been kept (now right)",
             difference.class.word(),
             difference.id,
             Bytes(difference.counted_bytes),
-            Count(difference.counted_inodes),
+            Count(difference.counted_inodes).of("inode", "inodes"),
             Bytes(difference.kept_bytes),
             Count(difference.kept_inodes)
         )?;

@@ -10,7 +10,7 @@ use crate::interrupt;
 use crate::mkfs::open_failed;
 use crate::output::Output;
 use crate::progress::Bar;
-use crate::sizes::{Bytes, parse_size};
+use crate::sizes::{Bytes, Count, parse_size};
 use crate::target::{self, Target};
 use clap::Args;
 use firnfs::lfs::{Options, Shrunk};
@@ -111,7 +111,8 @@ pub fn run(args: &ResizeArgs, output: &mut Output) -> Done<ExitCode> {
             true => (segments - was_segments, "more"),
             false => (was_segments - segments, "fewer"),
         };
-        writeln!(out, "{place}: {} -> {}, {count} segments {word}", Bytes(was_bytes), Bytes(size_bytes))
+        let count = Count(count).of("segment", "segments");
+        writeln!(out, "{place}: {} -> {}, {count} {word}", Bytes(was_bytes), Bytes(size_bytes))
     })?;
     Ok(if resized.stopped { ExitCode::from(interrupt::exit() as u8) } else { ExitCode::SUCCESS })
 }

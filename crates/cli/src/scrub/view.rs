@@ -146,7 +146,8 @@ impl AfterCrashView {
                     [path] => format!("; {} has lost data", path.escape_debug()),
                     paths => format!("; {} files have lost data", Count(paths.len() as u64)),
                 };
-                format!("passed: {} inodes, {} checked{lost}", Count(*inodes), Bytes(*checked_bytes))
+                let inodes = Count(*inodes).of("inode", "inodes");
+                format!("passed: {inodes}, {} checked{lost}", Bytes(*checked_bytes))
             }
             Self::Failed { reason } => format!("FAILED: {reason}"),
             Self::Unfinished { reason } => format!("not finished: {reason}; 'firn scrub' checks the volume"),
@@ -293,11 +294,11 @@ impl ScrubView {
             writeln!(out, "damaged:")?;
             self.damaged_paths.iter().try_for_each(|path| writeln!(out, "  {}", path.escape_debug()))?;
         }
-        let (inodes, checked_bytes) = (Count(self.inodes), Bytes(self.checked_bytes));
+        let (inodes, checked_bytes) = (Count(self.inodes).of("inode", "inodes"), Bytes(self.checked_bytes));
         if self.stopped {
             let found = if self.sound { "no damage found so far" } else { "DAMAGED" };
             let all = Bytes(self.live_bytes);
-            let text = format!("stopped after {inodes} inodes, {checked_bytes} of {all}: {found}");
+            let text = format!("stopped after {inodes}, {checked_bytes} of {all}: {found}");
             return write_words(out, &format!("{volume}:"), &text);
         }
         let state = match (self.sound, self.complete) {
@@ -305,6 +306,6 @@ impl ScrubView {
             (true, true) => "sound",
             (true, false) => "no damage found, but a part was missed because too much was written meanwhile",
         };
-        write_words(out, &format!("{volume}:"), &format!("{inodes} inodes, {checked_bytes} checked: {state}"))
+        write_words(out, &format!("{volume}:"), &format!("{inodes}, {checked_bytes} checked: {state}"))
     }
 }

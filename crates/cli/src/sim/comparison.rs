@@ -3,6 +3,7 @@
 use super::with_bar;
 use crate::failure::{Done, Failure};
 use crate::output::Output;
+use crate::sizes::Count;
 use clap::Args;
 use firnfs_lab::hardware::comparison::{self, Row, Scale};
 use serde::Serialize;
@@ -53,6 +54,9 @@ pub(super) fn run(args: &ComparisonArgs, output: &mut Output) -> Done {
     if others == 0 {
         return Ok(());
     }
-    Err(Failure::failed(format!("{others} rows differ from what is recorded"))
-        .advise("see the rows with NO or YES in capitals above"))
+    Err(Failure::failed(format!(
+        "{} from what is recorded",
+        Count(others as u64).of("row differs", "rows differ")
+    ))
+    .advise("see the rows with NO or YES in capitals above"))
 }

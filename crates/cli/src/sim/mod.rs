@@ -16,6 +16,7 @@ mod watch_trace;
 use crate::failure::Done;
 use crate::output::Output;
 use crate::progress::Bar;
+use crate::sizes::Count;
 use clap::Subcommand;
 pub use pace::Pace;
 
@@ -68,7 +69,9 @@ fn threads(asked: Option<u32>) -> usize {
 /// Does some work with a progress bar; the work reports how many runs are done, fractions included.
 fn with_bar<T>(runs: usize, work: impl FnOnce(&mut (dyn FnMut(f64) + Send)) -> T) -> T {
     let bar = Bar::of_share();
-    work(&mut |done| bar.show((done * 1000.0) as u64, runs as u64 * 1000, format_args!("{runs} runs")))
+    work(&mut |done| {
+        bar.show((done * 1000.0) as u64, runs as u64 * 1000, Count(runs as u64).of("run", "runs"))
+    })
 }
 
 /// Every combination of the three parameters of a run; the last varies fastest.

@@ -338,8 +338,8 @@ fn write(view: &View, out: &mut dyn Write) -> io::Result<()> {
     let Some(first) = view.replays.first() else { return Ok(()) };
     writeln!(
         out,
-        "{} records in {:.1} s of virtual time\non {}, cleaner: {}, begins after {} s of idle time{}",
-        Count(first.records),
+        "{} in {:.1} s of virtual time\non {}, cleaner: {}, begins after {} s of idle time{}",
+        Count(first.records).of("record", "records"),
         first.span_ms / 1e3,
         view.disk,
         view.cleaner,
@@ -350,12 +350,12 @@ fn write(view: &View, out: &mut dyn Write) -> io::Result<()> {
         let share = first.creates_matched as f64 / first.creates_without_file as f64 * 100.0;
         writeln!(
             out,
-            "{share:.1}% of {} creates matched by looking ahead",
-            Count(first.creates_without_file)
+            "{share:.1}% of {} matched by looking ahead",
+            Count(first.creates_without_file).of("create", "creates")
         )?;
     }
     if first.refused_records > 0 {
-        writeln!(out, "{} records could not be carried out", Count(first.refused_records))?;
+        writeln!(out, "{} could not be carried out", Count(first.refused_records).of("record", "records"))?;
     }
     let mut line = |name: &str, value: &dyn Fn(&ReplayView) -> String| {
         write!(out, "{name:<44}")?;

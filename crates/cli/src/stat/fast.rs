@@ -1,5 +1,6 @@
 //! What `firn stat` shows of a Fast File System: its sizes, how it lays files out, and what is free in its groups.
 
+use super::text;
 use crate::dump::views::uuid_text;
 use crate::sizes::{Bytes, Count};
 use firnfs::ffs::Ffs;
@@ -89,20 +90,16 @@ impl FastView {
     /// # Errors
     /// As writing reports.
     pub fn head(&self, out: &mut dyn Write) -> io::Result<()> {
-        let label = if self.label.is_empty() { "(none)" } else { &self.label };
-        writeln!(out, "  label       {label}, uuid {}", self.uuid)?;
-        writeln!(
-            out,
-            "  made        {}: a Fast File System with blocks of {} and fragments of {}",
-            self.created,
-            Bytes(self.block_bytes.into()),
-            Bytes(self.frag_bytes.into())
-        )?;
+        let [block, frag] = [self.block_bytes, self.frag_bytes].map(|bytes| Bytes(bytes.into()));
+        let shape = format!(", Fast File System, blocks {block}, frags {frag}");
+        text::names(out, &self.label, &self.uuid, (&self.created, &shape))?;
         let policies = self.policies.iter().map(|name| format!(", {name}")).collect::<String>();
         writeln!(
             out,
-            "  layout      clusters of {} blocks, gaps of {} ms, {}% kept free{policies}",
-            self.maxcontig, self.rotdelay_ms, self.minfree_percent
+            "  layout      clusters of {}, gaps of {} ms, {}% kept free{policies}",
+            Count(self.maxcontig.into()).of("block", "blocks"),
+            self.rotdelay_ms,
+            self.minfree_percent
         )
     }
 
@@ -113,18 +110,18 @@ impl FastView {
     pub fn groups(&self, out: &mut dyn Write) -> io::Result<()> {
         writeln!(
             out,
-            "  groups      {} of {}, each with {} inodes; {} directories",
+            "  groups      {} of {}, each with {}; {}",
             self.groups,
             Bytes(self.group_bytes),
-            Count(self.group_inodes.into()),
-            Count(self.directories)
+            Count(self.group_inodes.into()).of("inode", "inodes"),
+            Count(self.directories).of("directory", "directories")
         )?;
         writeln!(
             out,
-            "  free        {} blocks, {} fragments in other blocks, {} inodes",
-            Count(self.free_blocks),
-            Count(self.free_frags),
-            Count(self.free_inodes)
+            "  free        {}, {} in other blocks, {}",
+            Count(self.free_blocks).of("block", "blocks"),
+            Count(self.free_frags).of("fragment", "fragments"),
+            Count(self.free_inodes).of("inode", "inodes")
         )
     }
 }

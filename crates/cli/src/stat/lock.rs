@@ -60,8 +60,8 @@ impl LockView {
         let us = |ms: f64| ms * 1000.0;
         writeln!(
             out,
-            "              {} turns of operations: held for {:.1} us, waited for {:.1} us",
-            Count(self.turns),
+            "              {} of operations: held for {:.1} us, waited for {:.1} us",
+            Count(self.turns).of("turn", "turns"),
             us(held_ms),
             us(waited_ms)
         )

@@ -55,8 +55,8 @@ not moved. Cost per user byte: the same for each byte that users wrote; the meta
 cleaner write counts as cost there. Three columns: since mkfs, since the mount, and the last minute, which is shorter after
 a mount and longer after a rest.
 
-durable: a power cut would lose no change older than the time shown; 'unwritten' is what the log or the device has
-yet to take. Programs that need more call fsync; firn sync makes everything durable.
+durable: a power cut would lose no change older than the time shown; 'unwritten', or the size in brackets, is what the log or
+the device has yet to take. Programs that need more call fsync; firn sync makes everything durable.
 
 An image that is not mounted is opened read-only; after a crash, its log is rolled forward in
 memory only.")]
@@ -246,7 +246,7 @@ pub fn stat(args: &StatArgs, output: &mut Output) -> Done {
         return cleaning(&volume, args.json, output);
     }
     output.show(args.json, &volume, |out| {
-        text::stat(out, &volume)?;
+        text::stat(out, &volume, terminal_columns(stdout()))?;
         let log = volume.stat.log.as_ref().filter(|_| args.counters);
         log.map_or(Ok(()), |log| text::counters(out, log))
     })

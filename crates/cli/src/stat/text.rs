@@ -4,24 +4,27 @@ use super::cleaning::{CleaningView, RoomView, WithheldView};
 use super::view::{BUCKETS, LogView, PowerCutView, SpaceView, StatView};
 use super::{RequestView, Source, Volume};
 use crate::color::{Meaning, paint};
-use crate::output::{write_field, write_sum, write_words};
+use crate::output::{WIDTH, columns as columns_of, write_field, write_fitting, write_sum, write_words};
 use crate::sizes::{Bytes, Count, WholeSeconds};
 use std::io::{self, Write};
 
 /// Bars of the histogram, the lowest first.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
+const LABEL: &str = "  label      ";
+
 /// What the kernel passes on of a call of write(2) at once.
 const WRITE_MAX_BYTES: u64 = 1 << 20;
 /// Damaged files that are named at most.
 const DAMAGED_MAX: usize = 10;
 
-/// The state of one volume in about ten lines.
+/// The state of one volume: in ten lines at most, each of 80 columns, unless there is damage or there was a crash. `columns` are
+/// those of the terminal, if there is one.
 ///
 /// # Errors
 /// As writing reports.
-pub fn stat(out: &mut dyn Write, volume: &Volume) -> io::Result<()> {
-    place(out, &volume.source)?;
+pub fn stat(out: &mut dyn Write, volume: &Volume, columns: Option<usize>) -> io::Result<()> {
+    writeln!(out, "{}", place_line(&volume.source, columns.unwrap_or(usize::MAX)))?;
     let view = &volume.stat;
     let is_mounted = volume.source.mountpoint.is_some();
     health(out, volume)?;
@@ -34,7 +37,10 @@ pub fn stat(out: &mut dyn Write, volume: &Volume) -> io::Result<()> {
     if let Some(check) = volume.last_check.as_ref().filter(|check| !check.sound) {
         damaged(out, &check.damaged_paths)?;
     }
-    beneath(out, volume)?;
+    match &volume.beneath {
+        Some(disk) if !disk.full => write_fitting(out, "  disk       ", &[disk.in_brief()])?,
+        _ => beneath(out, volume)?,
+    }
     if let Some(power_cut) = view.log.as_ref().and_then(|log| log.power_cut.as_ref()) {
         durable(out, power_cut)?;
     }
@@ -63,13 +69,12 @@ fn health(out: &mut dyn Write, volume: &Volume) -> io::Result<()> {
     let checked = volume.last_check.as_ref().filter(|check| !check.sound);
     let found = checked.map(|_| paint(Meaning::Bad, "damage found by the last check"));
     let failed = volume.io_errors.filter(|errors| *errors > 0);
-    let failed =
-        failed.map(|errors| paint(Meaning::Bad, format_args!("{} requests failed (EIO)", Count(errors))));
+    let failed = failed.map(|errors| Count(errors).of("request", "requests") + " failed (EIO)");
+    let failed = failed.map(|text| paint(Meaning::Bad, text));
     let is_known = found.is_some() || failed.is_some();
     let damage = view.log.as_ref().and_then(|log| match log.damage.len() {
         0 => (!is_known && (!is_mounted || !is_read_only)).then(|| paint(Meaning::Good, "no damage met")),
-        1 => Some(paint(Meaning::Bad, "1 damaged part")),
-        n => Some(paint(Meaning::Bad, format_args!("{} damaged parts", Count(n as u64)))),
+        n => Some(paint(Meaning::Bad, Count(n as u64).of("damaged part", "damaged parts"))),
     });
     let served = volume.transport.as_ref().map(|transport| format!("served through {transport}"));
     let parts: Vec<String> = [state, damage, found, failed, served].into_iter().flatten().collect();
@@ -91,19 +96,23 @@ fn damaged(out: &mut dyn Write, paths: &[String]) -> io::Result<()> {
 
 /// What a power cut would lose.
 fn durable(out: &mut dyn Write, view: &PowerCutView) -> io::Result<()> {
-    let what = match view.loses_up_to_ms {
-        None => "everything".to_owned(),
-        Some(ms) => {
-            // Nothing may be unwritten, and the device not flushed yet.
-            let unwritten = match view.dirty_bytes.saturating_add(view.in_flight_bytes) {
-                0 => String::new(),
-                bytes => format!(", {} unwritten", Bytes(bytes)),
-            };
-            format!("all but changes of the last {}{unwritten}", Seconds(ms))
-        }
+    let checkpoint = format!("checkpoint {} ago", Seconds(view.checkpoint_age_ms));
+    let Some(ms) = view.loses_up_to_ms else {
+        return write_fitting(out, "  durable    ", &[format!("everything; {checkpoint}")]);
     };
-    let text = format!("{what}; checkpoint {} ago", Seconds(view.checkpoint_age_ms));
-    write_words(out, "  durable    ", &text)
+    // Nothing may be unwritten, and the device not flushed yet.
+    let bytes = view.dirty_bytes.saturating_add(view.in_flight_bytes);
+    let [in_words, in_brief] = match bytes {
+        0 => [String::new(), String::new()],
+        bytes => [format!(", {} unwritten", Bytes(bytes)), format!(" ({})", Bytes(bytes))],
+    };
+    let ago = Seconds(ms);
+    let texts = [
+        format!("all but changes of the last {ago}{in_words}; {checkpoint}"),
+        format!("all but the last {ago}{in_words}; {checkpoint}"),
+        format!("all but the last {ago}{in_brief}; {checkpoint}"),
+    ];
+    write_fitting(out, "  durable    ", &texts)
 }
 
 /// Milliseconds for people: to a tenth below ten seconds.
@@ -133,31 +142,58 @@ fn beneath(out: &mut dyn Write, volume: &Volume) -> io::Result<()> {
 /// # Errors
 /// As writing reports.
 pub fn place(out: &mut dyn Write, source: &Source) -> io::Result<()> {
-    let image = source.image.display();
-    match &source.mountpoint {
-        Some(mountpoint) => writeln!(out, "{image} mounted on {}", mountpoint.display()),
-        None => writeln!(out, "{image}, not mounted"),
+    writeln!(out, "{}", place_line(source, usize::MAX))
+}
+
+/// The same in that many columns, if its end alone takes no more: of a long path of the image, the beginning is left out.
+fn place_line(source: &Source, columns: usize) -> String {
+    let image = source.image.display().to_string();
+    let end = match &source.mountpoint {
+        Some(mountpoint) => format!(" mounted on {}", mountpoint.display()),
+        None => ", not mounted".to_owned(),
+    };
+    cut_to(&image, columns.saturating_sub(columns_of(&end))) + &end
+}
+
+/// A path in that many columns; of one that is too long, the end.
+fn cut_to(path: &str, columns: usize) -> String {
+    match path.chars().count() {
+        length if length <= columns => path.to_owned(),
+        // The mark takes a column.
+        length => format!("…{}", path.chars().skip(length + 1 - columns.max(1)).collect::<String>()),
+    }
+}
+
+/// How a volume is called, when it was made and in which shape. Beside a long label there is no room for all of that.
+///
+/// # Errors
+/// As writing reports.
+pub fn names(out: &mut dyn Write, label: &str, uuid: &str, (created, shape): (&str, &str)) -> io::Result<()> {
+    let label = if label.is_empty() { "(none)" } else { label };
+    let created = WholeSeconds(created);
+    let both = format!("{label}, uuid {uuid}");
+    if columns_of(LABEL) + 1 + columns_of(&both) <= WIDTH {
+        writeln!(out, "{LABEL} {both}\n  made        {created}{shape}")
+    } else {
+        writeln!(out, "{LABEL} {label}\n  made        {created}, uuid {uuid}")
     }
 }
 
 fn head(out: &mut dyn Write, log: &LogView) -> io::Result<()> {
-    let label = if log.label.is_empty() { "(none)" } else { &*log.label };
-    write_field(out, "  label      ", &[label.to_owned(), format!("uuid {}", log.uuid)])?;
-    let created = WholeSeconds(&log.created);
-    writeln!(
-        out,
-        "  made        {created} with blocks of {} and segments of {}",
-        Bytes(u64::from(log.block_bytes)),
-        Bytes(u64::from(log.segment_bytes))
-    )?;
+    let [block, segment] = [log.block_bytes, log.segment_bytes].map(|bytes| Bytes(bytes.into()));
+    let shape = format!(" with blocks of {block} and segments of {segment}");
+    names(out, &log.label, &log.uuid, (&log.created, &shape))?;
     let recovery = &log.recovery;
     if !recovery.cleanly_unmounted && recovery.rolled_forward_partials > 0 {
+        let left_out = match recovery.incomplete_partials {
+            0 => String::new(),
+            left_out => format!(", {} of an unfinished batch left out", Count(left_out)),
+        };
         let text = format!(
-            "{} inodes from {} of log ({} log writes, {} of an unfinished batch left out)",
-            Count(recovery.rolled_forward_inodes),
+            "{} from {} of log ({}{left_out})",
+            Count(recovery.rolled_forward_inodes).of("inode", "inodes"),
             Bytes(recovery.rolled_forward_bytes),
-            Count(recovery.rolled_forward_partials),
-            Count(recovery.incomplete_partials)
+            Count(recovery.rolled_forward_partials).of("log write", "log writes"),
         );
         write_words(out, "  recovered  ", &text)?;
     }
@@ -165,24 +201,32 @@ fn head(out: &mut dyn Write, log: &LogView) -> io::Result<()> {
     log.damage.iter().try_for_each(|line| write_words(out, &head, line))
 }
 
+/// How full the volume is, in bytes and inodes.
 fn space(out: &mut dyn Write, space: &SpaceView) -> io::Result<()> {
     let used_bytes = space.total_bytes.saturating_sub(space.free_bytes);
-    writeln!(
-        out,
-        "  space       {} of {} used ({}%), {} free",
-        Bytes(used_bytes),
-        Bytes(space.total_bytes),
-        percent(used_bytes, space.total_bytes),
-        Bytes(space.free_bytes)
-    )?;
-    writeln!(out, "  inodes      {} used, {} free", Count(space.used_inodes), Count(space.free_inodes))
+    let share = percent(used_bytes, space.total_bytes);
+    let [used, total, free] = [used_bytes, space.total_bytes, space.free_bytes].map(Bytes);
+    let (inodes, free_inodes) = (Count(space.used_inodes), Count(space.free_inodes));
+    let inode_share = percent(space.used_inodes, space.used_inodes.saturating_add(space.free_inodes));
+    let texts = [
+        format!("{used} of {total} used ({share}%), {free} free; inodes: {inodes} used, {free_inodes} free"),
+        format!("{used} of {total} used ({share}%), {free} free; {inodes} inodes ({inode_share}%)"),
+        format!("{used} of {total} used ({share}%), {free} free; inodes {inode_share}%"),
+        format!("{used} of {total} ({share}%), {free} free; inodes {inode_share}%"),
+    ];
+    write_fitting(out, "  space      ", &texts)
 }
 
 fn segments(out: &mut dyn Write, log: &LogView) -> io::Result<()> {
     let (in_use, all) = (Count(log.segments_in_use), Count(log.segments));
-    let live = format!("{in_use} of {all} in use: {} live", Bytes(log.live_bytes));
+    let live = format!("{} live", Bytes(log.live_bytes));
     let [dead, unwritten] = [(log.dead_bytes, "dead"), (log.unwritten_bytes, "unwritten")].map(term);
-    write_field(out, "  segments   ", &[live, dead, unwritten])?;
+    let texts = [
+        format!("{in_use} of {all} in use: {live}, {dead}, {unwritten}"),
+        format!("{in_use} of {all}: {live}, {dead}, {unwritten}"),
+        format!("{in_use} of {all}: {live}, {dead}"),
+    ];
+    write_fitting(out, "  segments   ", &texts)?;
     if let Some(view) = &log.cleaning {
         cleaner(out, view)?;
     }
@@ -193,13 +237,20 @@ fn segments(out: &mut dyn Write, log: &LogView) -> io::Result<()> {
 fn cleaner(out: &mut dyn Write, view: &CleaningView) -> io::Result<()> {
     let cleaned = Count(view.since_mkfs.segments_cleaned);
     let cost = view.since_mkfs.write_cost.map_or_else(String::new, |cost| format!(", write cost {cost:.2}"));
-    let stalls = match view.stalls.map(|stalls| stalls.count) {
-        None => String::new(),
-        Some(0) => "; no stalls since mount".to_owned(),
-        Some(1) => "; 1 stall since mount".to_owned(),
-        Some(n) => format!("; {} stalls since mount", Count(n)),
+    let [stalls, in_brief] = match view.stalls.map(|stalls| stalls.count) {
+        None => [String::new(), String::new()],
+        Some(0) => ["; no stalls since mount".to_owned(), "; no stalls".to_owned()],
+        Some(n) => {
+            let stalls = Count(n).of("stall", "stalls");
+            [format!("; {stalls} since mount"), format!("; {stalls}")]
+        }
     };
-    write_words(out, "  cleaner    ", &format!("{cleaned} segments cleaned since mkfs{cost}{stalls}"))
+    let segments = cleaned.of("segment", "segments");
+    let texts = [
+        format!("{segments} cleaned since mkfs{cost}{stalls}"),
+        format!("{cleaned} cleaned{cost} since mkfs{in_brief}"),
+    ];
+    write_fitting(out, "  cleaner    ", &texts)
 }
 
 /// All counters of the log.
@@ -229,7 +280,8 @@ pub fn histogram(out: &mut dyn Write, log: &LogView) -> io::Result<()> {
         log.utilisation_histogram.iter().enumerate().max_by_key(|(_, number)| **number).unwrap_or((0, &0));
     let (from, to) = (most * 100 / BUCKETS, (most + 1) * 100 / BUCKETS);
     let bars = bars(&log.utilisation_histogram);
-    writeln!(out, "  live share  0% [{bars}] 100%; tallest bar {from}-{to}%: {} segments", Count(*number))
+    let tallest = Count(*number).of("segment", "segments");
+    writeln!(out, "  live share  0% [{bars}] 100%; tallest bar {from}-{to}%: {tallest}")
 }
 
 /// A bar for each number, relative to the largest; none for 0.
@@ -297,11 +349,7 @@ fn place_within(source: &Source, columns: usize) -> (String, bool) {
         return (whole, true);
     }
     let place = source.mountpoint.as_ref().unwrap_or(&source.image).display().to_string();
-    let place = match place.chars().count() {
-        length if length <= columns => place,
-        // The mark takes a column.
-        length => format!("…{}", place.chars().skip(length + 1 - columns.max(1)).collect::<String>()),
-    };
+    let place = cut_to(&place, columns);
     (place, false)
 }
 
@@ -323,10 +371,7 @@ fn history_line(out: &mut dyn Write, room: &RoomView) -> io::Result<()> {
     if room.history_bytes == 0 {
         return Ok(());
     }
-    let states = match room.retained_states {
-        1 => "1 state".to_owned(),
-        states => format!("{} states", Count(states)),
-    };
+    let states = Count(room.retained_states).of("state", "states");
     let whose = match room.named_states {
         0 => "counted as free: it gives way to files".to_owned(),
         named if named == room.retained_states => {
@@ -410,7 +455,6 @@ pub fn requests(out: &mut dyn Write, list: &[RequestView]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::WIDTH;
 
     #[test]
     fn bars_are_relative_to_the_largest_and_only_nothing_has_none() {
@@ -430,12 +474,9 @@ mod tests {
         let mut out = Vec::new();
         durable(&mut out, &view).unwrap();
         let text = String::from_utf8(out).unwrap();
-        assert!(text.lines().all(|line| line.len() <= 80), "{text}");
+        assert!(text.lines().count() == 1 && text.trim_end().len() <= 80, "{text}");
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert_eq!(
-            words,
-            "durable all but changes of the last 3,600 s, 1023.9 MiB unwritten; checkpoint 86,400 s ago"
-        );
+        assert_eq!(words, "durable all but the last 3,600 s (1023.9 MiB); checkpoint 86,400 s ago");
         let mut out = Vec::new();
         durable(&mut out, &PowerCutView { dirty_bytes: 0, checkpoint_age_ms: 300, ..view }).unwrap();
         let text = String::from_utf8(out).unwrap();
@@ -482,6 +523,37 @@ mod tests {
         let text = String::from_utf8(out).unwrap();
         assert!(text.lines().count() == 1 && text.len() <= WIDTH, "{text}");
         assert_eq!(text, "    + 5 PiB withheld = 1023.9 TiB cleaning + 2 PiB metadata + 2 PiB reserve\n");
+    }
+
+    #[test]
+    fn space_takes_one_line_with_the_largest_numbers() {
+        let shown = |used: u64, free: u64, inodes: u64| {
+            let mut out = Vec::new();
+            let view = SpaceView {
+                total_bytes: used + free,
+                free_bytes: free,
+                used_inodes: inodes,
+                free_inodes: inodes,
+            };
+            space(&mut out, &view).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(
+            shown(1 << 20, 1 << 20, 9),
+            "  space       1 MiB of 2 MiB used (50%), 1 MiB free; inodes: 9 used, 9 free\n"
+        );
+        let bytes = (1023 << 30) + (900 << 20);
+        for text in [shown(bytes / 2, bytes / 2, 7_000_000), shown(bytes - 1024, 1024, 1 << 40)] {
+            assert!(text.trim_end().len() <= WIDTH && text.contains("inodes"), "{text}");
+        }
+    }
+
+    #[test]
+    fn of_a_long_image_the_place_leaves_out_the_beginning() {
+        let source = Source { image: "/var/lib/disk.img".into(), mountpoint: Some("/mnt".into()) };
+        assert_eq!(place_line(&source, 33), "/var/lib/disk.img mounted on /mnt");
+        assert_eq!(place_line(&source, 25), "…disk.img mounted on /mnt");
+        assert_eq!(place_line(&source, 5), "… mounted on /mnt");
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod settings;
 
 use crate::completion::values;
 use crate::failure::{Done, Exit, Failure};
+use crate::mounting::bounds;
 use crate::output::Output;
 use clap::Args;
 use firnfs_fuse::control::{Client, ClientError, ErrorKind};
@@ -15,7 +16,7 @@ use std::path::PathBuf;
 
 /// Arguments of `firn tune`.
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:
+#[command(after_help = format!("Examples:
   firn tune /mnt                               list the settings and their values
   firn tune /mnt cache=1G commit=1             1 GiB of memory, durable within a second
   firn tune /mnt cleaning_policy=greedy        clean as Sprite LFS did at first
@@ -30,13 +31,15 @@ Settings and values are those of 'firn mount -o'. A change holds from now on unt
 name it in fstab(5) to keep it. 'firn mount -o remount,...' does the same. Either all of the
 given settings change or none. Settings that only a mount or mkfs sets are refused by name, with the way to set them.
 
+A setting with a number takes:
+{}
 Only the label is stored in the volume; it survives a power cut once the command ends.
 
 Cleaning starts below clean_low clean segments and stops at clean_high; while nobody works it goes on to clean_idle.
 auto, the default, follows from the size of the volume and how full it is; the list shows how many segments that is
 now. More clean segments take longer bursts of writes without waiting, and make cleaning more expensive: the segments
 in use are fuller. Numbers that the files do not leave room for, or that checkpoints and the cleaner need for
-themselves, are refused; where files are added later, the cleaner makes fewer.")]
+themselves, are refused; where files are added later, the cleaner makes fewer.", bounds::lines()))]
 pub struct TuneArgs {
     /// Any path on the mount
     #[arg(add = values::mounts())]

@@ -5,6 +5,7 @@
 
 use crate::mounting::MountPlan;
 use crate::mounting::thresholds;
+use crate::sizes::short;
 use firnfs::lfs::Mark;
 use serde::{Deserialize, Serialize};
 
@@ -43,17 +44,17 @@ pub struct Setting {
 
 /// The settings of a log-structured volume that a mount sets.
 pub const SETTINGS: [Setting; 17] = [
-    live("cache", |plan| size(plan.cache_bytes)),
+    live("cache", |plan| short(plan.cache_bytes)),
     live("commit", |plan| seconds(plan.commit_interval_ms)),
     live("checkpoint", |plan| seconds(plan.checkpoint_interval_ms)),
-    live("checkpoint_bytes", |plan| size(plan.checkpoint_bytes)),
+    live("checkpoint_bytes", |plan| short(plan.checkpoint_bytes)),
     live("cleaning_policy", |plan| plan.cleaning_policy.to_string()),
     live("clean_low", |plan| thresholds::value_of(plan.thresholds, Mark::Low)),
     live("clean_high", |plan| thresholds::value_of(plan.thresholds, Mark::High)),
     live("clean_idle", |plan| thresholds::value_of(plan.thresholds, Mark::Idle)),
     live("coalesce", |plan| plan.coalesce_age_ms.map_or_else(|| "off".to_owned(), seconds)),
     live("idle_after", |plan| seconds(plan.idle_after_ms)),
-    live("idle_rate", |plan| plan.idle_bytes_per_s.map_or_else(|| "off".to_owned(), size)),
+    live("idle_rate", |plan| plan.idle_bytes_per_s.map_or_else(|| "off".to_owned(), short)),
     live("placement", |plan| plan.placement.map_or_else(|| "default".to_owned(), |name| name.to_string())),
     fixed("rotational", |plan| plan.rotational.map_or("auto", yes_no).to_owned()),
     live("discard", |plan| yes_no(plan.discard).to_owned()),
@@ -75,15 +76,6 @@ pub fn setting_of(word: &str) -> Option<&'static Setting> {
     let name = word.split_once('=').map_or(word, |(name, _)| name);
     let name = name.strip_prefix("no").filter(|name| ["coalesce", "discard"].contains(name)).unwrap_or(name);
     SETTINGS.iter().find(|setting| setting.name == name)
-}
-
-/// A size that reads back as exactly the same number.
-fn size(bytes: u64) -> String {
-    let units = [(1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")];
-    match units.iter().find(|(unit_bytes, _)| bytes > 0 && bytes.is_multiple_of(*unit_bytes)) {
-        Some((unit_bytes, unit)) => format!("{}{unit}", bytes / unit_bytes),
-        None => bytes.to_string(),
-    }
 }
 
 fn seconds(ms: u64) -> String {

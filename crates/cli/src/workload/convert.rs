@@ -95,9 +95,9 @@ pub fn run(args: &ConvertArgs, output: &mut Output) -> Done {
         return Ok(());
     }
     output.show(args.json, &view, |out| {
-        write!(out, "{}: {} records", view.output.display(), Count(view.records))?;
+        write!(out, "{}: {}", view.output.display(), Count(view.records).of("record", "records"))?;
         if view.lost_records > 0 {
-            write!(out, ", {} were lost when it was recorded", Count(view.lost_records))?;
+            write!(out, ", {} lost when it was recorded", Count(view.lost_records).of("was", "were"))?;
         }
         match &view.error {
             Some(damage) => writeln!(out, "; the rest is damaged: {damage}"),

@@ -99,7 +99,8 @@ pub(super) fn run(args: &GenerateArgs, output: &mut Output) -> Done {
     })?;
     let view = View { path: path.clone(), server: name, seed: args.seed, records, file_bytes };
     output.show(args.json, &view, |out| {
-        writeln!(out, "{}: {} records in {}, synthetic", path.display(), Count(records), Bytes(file_bytes))
+        let records = Count(records).of("record", "records");
+        writeln!(out, "{}: {records} in {}, synthetic", path.display(), Bytes(file_bytes))
     })
 }
 
@@ -110,7 +111,7 @@ fn write(file: File, synthetic: &Synthetic) -> Result<(u64, u64), firnfs_workloa
     for (n, record) in (0_u64..).zip(synthetic.generate()) {
         writer.push(&record)?;
         if n % 4096 == 0 {
-            bar.show(n, about.max(n), format_args!("{} records", Count(about)));
+            bar.show(n, about.max(n), Count(about).of("record", "records"));
         }
     }
     let (file, records) = writer.finish(End::Last)?;

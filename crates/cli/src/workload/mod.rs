@@ -168,7 +168,7 @@ impl Progress {
         if self.records.is_multiple_of(Self::STRIDE) {
             let rate = self.records as f64 / self.began.elapsed().as_secs_f64().max(1e-6);
             let message =
-                format_args!("{} records, {} a second", Count(self.records), Count(rate as u64)).to_string();
+                format!("{}, {} a second", Count(self.records).of("record", "records"), Count(rate as u64));
             let done = source.read_bytes();
             self.bar.show(done, self.total_bytes.max(done), message);
         }

@@ -89,8 +89,8 @@ impl InfoView {
         let bytes_each = self.file_bytes as f64 / self.records.max(1) as f64;
         writeln!(
             out,
-            "  {} records in {}, {bytes_each:.1} bytes each",
-            Count(self.records),
+            "  {} in {}, {bytes_each:.1} bytes each",
+            Count(self.records).of("record", "records"),
             Bytes(self.file_bytes)
         )?;
         let continued = match self.continued {

@@ -19,8 +19,17 @@ fn each_kind_of_failure_is_one_line_with_its_exit_code() {
     assert!(refused(&["mkfs", &at("text")], 4).contains("--force"));
     assert!(refused(&["mkfs", &at("new")], 2).contains("--size"));
     assert!(refused(&["mkfs", &at("no/such/place"), "--size", "1G"], 1).contains("no/such/place"));
-    assert_eq!(firn(&["mkfs", &at("x"), "--size", "lots"]).status.code(), Some(2));
-    assert_eq!(firn(&["no-such-command"]).status.code(), Some(2));
+    for words in [
+        &["mkfs", &at("x"), "--size", "lots"][..],
+        &["no-such-command"],
+        &["stat", "--no-such-option"],
+        &["mkfs"],
+        &["--color", "blue", "df"],
+    ] {
+        refused(words, 2);
+    }
+    // As fsck(8).
+    refused(&["fsck", "--no-such-option"], 16);
 }
 
 #[test]
@@ -88,7 +97,7 @@ fn a_command_that_does_not_exist_is_not_taken_for_one_that_does_something_else()
         assert_eq!(output.status.code(), Some(2));
         text(&output.stderr)
     };
-    assert!(said("unmount").contains("'umount'") && !said("unmount").contains("'mount'"));
-    assert!(said("grow").contains("'resize'"));
+    assert!(said("unmount").contains("'firn umount'") && !said("unmount").contains("'firn mount'"));
+    assert!(said("grow").contains("'firn resize'"));
     assert!(!said("lfs").contains("mkfs"));
 }

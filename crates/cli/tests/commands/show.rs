@@ -271,3 +271,25 @@ fn terminals_have_colours_which_change_no_word_and_nothing_else_has() {
     assert!(!is_colourful("--color never stat", &[]));
     assert!(!is_colourful("--color always stat --json", &[]), "JSON is for programs");
 }
+
+#[test]
+fn a_count_of_one_is_singular_and_no_line_of_stat_is_too_long() {
+    let tree = tempfile::tempdir().unwrap();
+    std::fs::write(tree.path().join("file"), "a few bytes").unwrap();
+    let home = tempfile::tempdir().unwrap();
+    for kind in ["log", "ffs"] {
+        let image = home.path().join(kind).to_str().unwrap().to_owned();
+        let from = tree.path().to_str().unwrap();
+        let made = ok(&["mkfs", &image, "--type", kind, "--size", "128M", "--from-dir", from]);
+        let checked = ok(&["fsck", &image]);
+        let stat = ok(&["stat", &image]);
+        let dumped = ok(&["dump", &image]);
+        assert!(made.contains("copied 1 file with"), "{made}");
+        assert!(checked.contains("2 inodes (1 directory, 1 entry)"), "{checked}");
+        assert!(stat.lines().skip(1).all(|line| line.chars().count() <= 80), "{stat}");
+        let many = ["files", "directories", "entries", "links", "segments", "blocks", "inodes", "mounts"];
+        let all = [made, checked, stat, dumped].concat().replace(['(', '\n'], " ");
+        let wrong = many.map(|noun| format!(" 1 {noun}")).into_iter().find(|wrong| all.contains(wrong));
+        assert_eq!(wrong, None, "{all}");
+    }
+}

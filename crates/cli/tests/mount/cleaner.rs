@@ -204,13 +204,31 @@ fn a_waiting_cleaner_wakes_for_writes_and_ends_with_the_mount() {
     });
     assert!(begin.elapsed() < Duration::from_secs(40));
     assert!(woken["log_bytes"].as_u64().unwrap() >= since + (1 << 20), "{woken}");
-    let cleaner = start(&mount, &[]);
+    let cleaner = start(&mount, &["--stay"]);
     std::thread::sleep(Duration::from_millis(300));
     let begin = Instant::now();
     mount.umount();
     assert!(begin.elapsed() < Duration::from_secs(30), "the unmount waited for the cleaner");
     let output = cleaner.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn without_a_goal_it_ends_when_passes_gain_nothing_more() {
+    if !can_mount() {
+        return;
+    }
+    let mount = half_dead();
+    let mnt = mount.mnt.to_str().unwrap();
+    let before = clean_segments(&mount);
+    let told: Value = firn_json(&["clean", mnt, "--json"]);
+    assert!(told["segments_cleaned"].as_u64().unwrap() > 10 && clean_segments(&mount) > before + 5, "{told}");
+    // Nothing is left to gain, so that it ends at once.
+    let log_bytes = || mount.control(r#"{"op":"segwait","timeout_ms":0}"#)["log_bytes"].as_u64().unwrap();
+    let before = log_bytes();
+    firn_ok(&["clean", mnt]);
+    assert!(log_bytes() - before < 64 << 20, "{} bytes for nothing", log_bytes() - before);
+    assert_sound(&mount);
 }
 
 #[test]

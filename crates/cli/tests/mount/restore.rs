@@ -200,6 +200,40 @@ fn what_was_deleted_is_listed_and_comes_back_under_any_of_its_names() {
 }
 
 #[test]
+fn what_was_deleted_in_a_directory_is_found_after_it_was_renamed_and_moved() {
+    if !can_mount() {
+        return;
+    }
+    let mount = Mount::with(Kind::NoHistory, "128M", &[]);
+    let mnt = mount.mnt.to_str().unwrap();
+    let state = |script: &str, name: &str| {
+        shell(&mount.mnt, script);
+        firn_ok(&["snapshot", mnt, name]);
+    };
+    state("mkdir old other", "s0");
+    state("echo 1 > old/one; echo kept > old/kept; mkdir new; echo before > new/before", "s1");
+    state("rm old/one; rm -r new; mv old new; echo 2 > new/two", "s2");
+    state("rm new/two; mv new other/newest; mkdir old; echo stranger > old/stranger", "s3");
+    shell(&mount.mnt, "rm old/stranger");
+    let names = |path: &str| -> Vec<String> {
+        let view = firn_json(&["undelete", mount.path(path).to_str().unwrap(), "--json"]);
+        let rows = view["deleted_files"].as_array().unwrap().iter();
+        rows.map(|row| row["name"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(names("other/newest"), ["two", "one"], "by their paths then");
+    let newest = mount.path("other/newest");
+    let text = firn_ok(&["undelete", newest.to_str().unwrap()]);
+    assert!(text.contains("one (then in old)") && text.contains("two (then in new)"), "{text}");
+    firn_ok(&["undelete", newest.to_str().unwrap(), "one", "two"]);
+    assert_eq!(shell(&newest, "cat one two kept; ls"), "1\n2\nkept\nkept\none\ntwo\n");
+    // A path leads to each directory that it led to. What only moved is not deleted.
+    assert_eq!(names("old"), ["one", "stranger"]);
+    shell(&mount.mnt, "rm -r other/newest");
+    assert_eq!(names("old"), ["kept", "one", "stranger"]);
+    assert_eq!(names("new"), ["before", "kept", "two", "one"], "a directory that is gone is followed, too");
+}
+
+#[test]
 fn an_ordinary_user_gets_back_what_he_may_read_where_he_may_write() {
     if !can_mount() || !is_root() {
         return;

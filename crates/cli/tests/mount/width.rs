@@ -103,6 +103,33 @@ fn no_line_is_longer_than_the_terminal() {
 }
 
 #[test]
+fn stat_takes_ten_lines_at_most_whatever_its_values_are() {
+    let Some(mount) = mount_at_long_path() else { return };
+    let (image, mnt) = (mount.image.to_str().unwrap(), mount.mnt.to_str().unwrap());
+    mount.umount();
+    // An image that the disk beneath it cannot take, and the longest label.
+    firn_ok(&["mkfs", image, "--force", "--size", "7T", "--label", &"label ".repeat(11)[..64]]);
+    mount.mount_image(&[]);
+    for n in 0..3 {
+        fs::write(mount.path(&format!("file{n}")), pattern(n, 1 << 20)).unwrap();
+    }
+    firn_ok(&["snapshot", mnt, "before-upgrade"]);
+    fs::remove_file(mount.path("file1")).unwrap();
+    firn_ok(&["clone", mnt, "before-upgrade", mount.path("work").to_str().unwrap()]);
+    let lines: Vec<String> =
+        on_terminal(&["stat", mnt]).into_iter().filter(|line| !line.is_empty()).collect();
+    assert!(lines.len() <= 10 && lines.iter().all(|line| line.chars().count() <= COLUMNS), "{lines:#?}");
+    for (line, mark) in
+        lines.iter().zip(["mounted on", "health", "disk", "durable", "label", "made", "space"])
+    {
+        assert!(line.contains(mark), "{mark}: {lines:#?}");
+    }
+    for mark in ["no damage met", "left, the image may grow", "uuid", "%), ", "inodes", "live, ", "stalls"] {
+        assert!(lines.iter().any(|line| line.contains(mark)), "{mark}: {lines:#?}");
+    }
+}
+
+#[test]
 fn df_shows_two_lines_that_add_up_to_the_volume() {
     let Some(mount) = mount_at_long_path() else { return };
     let lines = on_terminal(&["df", mount.mnt.to_str().unwrap()]);

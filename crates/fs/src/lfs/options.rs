@@ -5,9 +5,6 @@ use crate::lfs::Lfs;
 use crate::lfs::room::marks::Thresholds;
 use firnfs_format::checkpoint::MAX_SLOT_POINTS;
 
-/// Least [`Options::idle_bytes_per_s`].
-const IDLE_RATE_LEAST: u64 = 64 << 10;
-
 /// Times in milliseconds, sizes in bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
@@ -158,12 +155,17 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Least memory that a volume works with; [`Options::cache_bytes`] below it count as this much.
+    pub const CACHE_BYTES_LEAST: u64 = 4 << 20;
+    /// Least [`Options::idle_bytes_per_s`]; less counts as this much.
+    pub const IDLE_RATE_LEAST: u64 = 64 << 10;
+
     /// The options with memory and write threshold limited to values that the store can work with.
     pub(in crate::lfs) fn within_bounds(self) -> Self {
-        let cache_bytes = self.cache_bytes.max(4 << 20);
+        let cache_bytes = self.cache_bytes.max(Self::CACHE_BYTES_LEAST);
         let write_threshold_bytes = self.write_threshold_bytes.clamp(4096, cache_bytes / 8);
         let commit_step_items = self.commit_step_items.max(1);
-        let idle_bytes_per_s = self.idle_bytes_per_s.map(|rate| rate.max(IDLE_RATE_LEAST));
+        let idle_bytes_per_s = self.idle_bytes_per_s.map(|rate| rate.max(Self::IDLE_RATE_LEAST));
         let slot_points = self.slot_points.clamp(2, MAX_SLOT_POINTS);
         Self { cache_bytes, write_threshold_bytes, commit_step_items, idle_bytes_per_s, slot_points, ..self }
     }
