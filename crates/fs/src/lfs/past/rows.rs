@@ -80,6 +80,12 @@ impl Lfs {
         if !needs.is_empty() {
             return Err(Stop::Need(needs));
         }
+        if self.lost_rows().is_some() {
+            // Whatever a damaged record says.
+            let most_bytes = self.row_blocks_max() * u64::from(self.geo.block_bytes);
+            let inode = &mut self.core_mut(InodeNo::POINTS).inode;
+            inode.size_bytes = inode.size_bytes.min(most_bytes);
+        }
         for block in blocks {
             self.put_internal(Self::row_key(block), self.encode_rows(block));
         }
