@@ -328,6 +328,27 @@ fn a_diff_names_what_was_added_removed_changed_and_renamed() {
 }
 
 #[test]
+fn files_that_come_back_together_share_a_sync() {
+    if !can_mount() {
+        return;
+    }
+    let mount = Mount::with(Kind::Image, "128M", &[]);
+    let mnt = mount.mnt.to_str().unwrap();
+    shell(&mount.mnt, "mkdir -p a b; for f in $(seq 100); do echo $f > a/f$f; echo $f > b/f$f; done");
+    let before = tree(&mount.mnt);
+    firn_ok(&["snapshot", mnt, "one"]);
+    shell(&mount.mnt, "rm a/* b/*; touch -r . a b");
+    firn_ok(&["restore", mnt, "--deleted", "f*"]);
+    let view = firn_json(&["stat", mnt, "--requests", "--json"]);
+    let syncs = view["by_request"].as_array().unwrap().iter().find(|row| row["request"] == "fsyncdir");
+    assert_eq!(syncs.map_or(0, |row| row["requests"].as_u64().unwrap()), 2, "one for each directory");
+    let content = |tree: BTreeMap<PathBuf, String>| -> Vec<(PathBuf, String)> {
+        tree.into_iter().filter(|(path, _)| path.parent() != Some(Path::new(""))).collect()
+    };
+    assert_eq!(content(tree(&mount.mnt)), content(before));
+}
+
+#[test]
 fn a_rollback_makes_the_volume_as_it_was_and_another_one_undoes_it() {
     if !can_mount() || !is_root() {
         return;
