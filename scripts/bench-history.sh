@@ -69,7 +69,7 @@ fi
 
 has() { [[ " ${rivals[*]} " = *" $1 "* ]]; }
 
-# fresh KIND: an empty file system, mounted at $dir/KIND. Its image was written through, so that none of them pays for allocation, and nothing
+# fresh KIND [OPTION...]: an empty file system, mounted at $dir/KIND. Its image was written through, so that none of them pays for allocation, and nothing
 # is discarded, so that it stays so.
 fresh() {
     local image=$dir/$1.img
@@ -77,7 +77,7 @@ fresh() {
     mkdir -p "$dir/$1"
     [ -e "$image" ] || dd if=/dev/zero of="$image" bs=1M count="$image_mib" oflag=direct conv=fsync status=none
     case $1 in
-        firn) "$firn" mkfs "$image" --force >/dev/null ;;
+        firn) "$firn" mkfs "$image" --force "${@:2}" >/dev/null ;;
         btrfs) mkfs.btrfs -q -f -K "$image" 2>/dev/null ;;
         xfs) mkfs.xfs -q -f -K "$image" ;;
     esac
@@ -283,7 +283,8 @@ restored() {
 
 measure_log() {
     local text states
-    fresh firn
+    # Without automatic states: they come and go as time passes.
+    fresh firn --history off
     make_states "$log_versions"
     text="\`firn log FILE\`, $(asked "$states" "$log_versions") versions"
     row "$text|$cold||ms|log-file-cold|\`stat\` in each state|stat-cold|200 ms"

@@ -62,10 +62,10 @@ pub struct Changed {
 }
 
 /// Why a name in a directory that does not differ is worth a look.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Lead {
     /// Its inode differs. What it is in both trees, if the daemon knows.
-    Changed(Option<(Facts, Facts)>),
+    Changed(Option<Box<(Facts, Facts)>>),
     /// A directory that does not differ leads on.
     Inner,
 }
@@ -77,14 +77,14 @@ impl From<ChangedView> for Changed {
             for ChangedName { path, facts } in names {
                 let path: PathBuf =
                     OsString::from_vec(path.chars().map(|letter| letter as u8).collect()).into();
-                let mut lead = Lead::Changed(facts);
+                let mut lead = Lead::Changed(facts.map(Box::new));
                 for (name, parent) in path.iter().rev().zip(path.ancestors().skip(1)) {
                     let here = leads.entry(parent.to_owned()).or_default();
-                    let known = here.get(name).copied();
-                    if known.is_none() || lead != Lead::Inner {
+                    let is_known = here.contains_key(name);
+                    if !is_known || lead != Lead::Inner {
                         here.insert(name.to_owned(), lead);
                     }
-                    if known.is_some() {
+                    if is_known {
                         break;
                     }
                     lead = Lead::Inner;
@@ -118,6 +118,9 @@ impl Changed {
         Self { leads: None, ..self }
     }
 }
+
+/// The path of a name, and the number that it leads to.
+type Found = (Vec<u8>, u64);
 
 /// A directory that is being listed.
 struct Open {
@@ -177,7 +180,7 @@ fn names_below(
     volume: &Volume<Lfs>,
     top: Open,
     wanted: &FxHashSet<u64>,
-) -> Result<Option<Vec<(Vec<u8>, u64)>>, FsError> {
+) -> Result<Option<Vec<Found>>, FsError> {
     let (mut pending, mut open, mut found, mut bytes) = (vec![top], Vec::new(), Vec::new(), 0);
     while !pending.is_empty() || !open.is_empty() {
         let room = DIRECTORIES_AT_ONCE - open.len();
@@ -212,7 +215,7 @@ fn list_on(
     vfs: &mut Vfs<Lfs>,
     now: TimeNs,
     open: &mut [Open],
-    visit: &mut dyn FnMut(&dyn Fn() -> Vec<u8>, InodeNo, Kind),
+    visit: &mut impl FnMut(&dyn Fn() -> Vec<u8>, InodeNo, Kind),
 ) -> Outcome<()> {
     let mut needs: Vec<Fetch> = Vec::new();
     for Open { ino, path, cookie, is_done } in open.iter_mut().filter(|directory| !directory.is_done) {
@@ -289,11 +292,11 @@ mod tests {
         let changed = Changed::from(ChangedView { inodes: vec![7], names: Some(names) });
         let leads = |directory: &str| {
             let leads = changed.leads_in(Path::new(directory)).into_iter().flatten();
-            leads.map(|(name, lead)| (name.as_bytes().to_vec(), *lead)).collect::<Vec<_>>()
+            leads.map(|(name, lead)| (name.as_bytes().to_vec(), lead.clone())).collect::<Vec<_>>()
         };
         let differs = Lead::Changed(None);
-        assert_eq!(leads(""), [(b"a".to_vec(), Lead::Inner), (b"x\xff".to_vec(), differs)]);
-        assert_eq!(leads("a"), [(b"b".to_vec(), differs), (b"g".to_vec(), differs)]);
+        assert_eq!(leads(""), [(b"a".to_vec(), Lead::Inner), (b"x\xff".to_vec(), differs.clone())]);
+        assert_eq!(leads("a"), [(b"b".to_vec(), differs.clone()), (b"g".to_vec(), differs.clone())]);
         assert_eq!(leads("a/b"), [(b"f".to_vec(), differs)]);
         assert_eq!(leads("c"), []);
         assert!(changed.contains(7) && !changed.contains(8) && changed.has_leads());

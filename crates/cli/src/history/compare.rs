@@ -167,7 +167,7 @@ impl Walk<'_> {
             let path = directory.join(name);
             match lead {
                 Lead::Inner => pending.push(Step { path, is_unchanged: true }),
-                Lead::Changed(Some((old, new))) => pending.extend(self.judge(path, Some(*old), Some(*new))),
+                Lead::Changed(Some(facts)) => pending.extend(self.judge(path, Some(facts.0), Some(facts.1))),
                 Lead::Changed(None) => {
                     let (old, new) =
                         (facts_of(&join(self.old_root, &path))?, facts_of(&join(self.new_root, &path))?);
