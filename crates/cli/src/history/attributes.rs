@@ -4,15 +4,16 @@
 use super::identity::Facts;
 use crate::sources::xattrs_of;
 use rustix::fs::{
-    AtFlags, Gid, Mode, Timespec, Timestamps, Uid, XattrFlags, chmodat, chownat, fchmod, fchown,
-    fremovexattr, fsetxattr, futimens, lremovexattr, lsetxattr, utimensat,
+    AtFlags, Gid, Mode, Timespec, Timestamps, Uid, XattrFlags, chmodat, chownat, fchmod, fchown, fgetxattr,
+    fremovexattr, fsetxattr, fstat, futimens, lremovexattr, lsetxattr, utimensat,
 };
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
-const ACLS: [&str; 2] = ["system.posix_acl_access", "system.posix_acl_default"];
+const ACCESS_ACL: &str = "system.posix_acl_access";
+const ACLS: [&str; 2] = [ACCESS_ACL, "system.posix_acl_default"];
 const SET_ID: u32 = 0o6000;
 
 /// User and group.
@@ -23,6 +24,15 @@ pub struct Owner {
 }
 
 impl Owner {
+    /// Of an open file.
+    ///
+    /// # Errors
+    /// As the system reports.
+    pub fn of_file(file: &impl AsFd) -> Result<Self, Errno> {
+        let stat = fstat(file)?;
+        Ok(Self { uid: stat.st_uid, gid: stat.st_gid })
+    }
+
     /// To whom files belong that this process makes.
     pub fn of_caller() -> Self {
         Self { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() }
@@ -41,6 +51,17 @@ pub fn forget_inherited(made: &impl AsFd, mode: u32) -> Result<(), Errno> {
         }
     }
     fchmod(made, Mode::from_raw_mode(mode))
+}
+
+/// The same for a new regular file, which mostly has inherited nothing.
+///
+/// # Errors
+/// As the system reports.
+pub fn forget_inherited_by_file(made: &impl AsFd, mode: u32) -> Result<(), Errno> {
+    match fgetxattr(made, ACCESS_ACL, &mut [0_u8; 0][..]) {
+        Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(()),
+        _ => forget_inherited(made, mode),
+    }
 }
 
 /// How a copy was made, before it got its attributes.

@@ -5,6 +5,7 @@
 //!
 //! Callers: `diff`, `rollback`.
 
+use super::changed::{Changed, Lead};
 use super::find::{Entry, entries_of};
 use super::identity::{Facts, Identity, facts_of};
 use super::place::join;
@@ -70,10 +71,17 @@ struct Loose {
     facts: Facts,
 }
 
+/// A directory that both trees have.
+struct Step {
+    path: PathBuf,
+    /// It is known not to differ itself: it has the same entries in both.
+    is_unchanged: bool,
+}
+
 struct Walk<'a> {
     old_root: &'a Path,
     new_root: &'a Path,
-    changed: Option<&'a FxHashSet<u64>>,
+    changed: Option<&'a Changed>,
     found: Comparison,
     lost: Vec<Loose>,
     gained: Vec<Loose>,
@@ -82,11 +90,11 @@ struct Walk<'a> {
     bar: Bar,
 }
 
-/// Compares two trees, or two files. `changed`: numbers of all inodes that differ, if the caller knows them; others are not looked at.
+/// Compares two trees, or two files. `changed`: all that differs, if the caller knows it; nothing else is looked at.
 ///
 /// # Errors
 /// One of them is not there; a directory cannot be read.
-pub fn compare(old_root: &Path, new_root: &Path, changed: Option<&FxHashSet<u64>>) -> Done<Comparison> {
+pub fn compare(old_root: &Path, new_root: &Path, changed: Option<&Changed>) -> Done<Comparison> {
     let there = |root: &Path| {
         let missing =
             || Failure::failed(format!("{} is not there", readable(&root))).advise("check the path");
@@ -105,7 +113,7 @@ pub fn compare(old_root: &Path, new_root: &Path, changed: Option<&FxHashSet<u64>
         bar: Bar::endless(),
     };
     if old.is_dir() && new.is_dir() {
-        walk.in_step()?;
+        walk.in_step(old.identity == new.identity && walk.is_unchanged(old.identity.ino))?;
         walk.expand()?;
         walk.join();
     } else {
@@ -116,50 +124,79 @@ pub fn compare(old_root: &Path, new_root: &Path, changed: Option<&FxHashSet<u64>
 }
 
 impl Walk<'_> {
-    /// Compares all directories that have the same path in both trees and are the same there.
-    fn in_step(&mut self) -> Done {
-        let mut pending = vec![PathBuf::new()];
+    /// Compares all directories that have the same path in both trees and are the same there. `is_unchanged`: the roots do not differ themselves.
+    fn in_step(&mut self, is_unchanged: bool) -> Done {
+        let mut pending = vec![Step { path: PathBuf::new(), is_unchanged }];
         while let Some(directory) = pending.pop() {
-            let old = entries_of(&join(self.old_root, &directory))?;
-            let new = entries_of(&join(self.new_root, &directory))?;
-            let (Some(old), Some(new)) = (old, new) else {
-                self.found.hidden += 1;
-                continue;
-            };
-            for name in all_names(&old, &new) {
-                self.count();
-                let path = directory.join(OsStr::from_bytes(name));
-                if let Some(entry) = self.unchanged(&old, &new, name) {
-                    if entry.is_dir {
-                        pending.push(path);
-                    }
-                    continue;
+            match self.changed.filter(|changed| directory.is_unchanged && changed.has_leads()) {
+                Some(changed) => self.follow(changed, &directory.path, &mut pending)?,
+                None => self.list(&directory.path, &mut pending)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares directories by what lists say.
+    fn list(&mut self, directory: &Path, pending: &mut Vec<Step>) -> Done {
+        let old = entries_of(&join(self.old_root, directory))?;
+        let new = entries_of(&join(self.new_root, directory))?;
+        let (Some(old), Some(new)) = (old, new) else {
+            self.found.hidden += 1;
+            return Ok(());
+        };
+        for name in all_names(&old, &new) {
+            self.count();
+            let path = directory.join(OsStr::from_bytes(name));
+            if let Some(entry) = self.unchanged(&old, &new, name) {
+                if entry.is_dir {
+                    pending.push(Step { path, is_unchanged: true });
                 }
-                if let Some(same) = self.judge(path)? {
-                    pending.push(same);
+            } else {
+                let (old, new) =
+                    (facts_of(&join(self.old_root, &path))?, facts_of(&join(self.new_root, &path))?);
+                pending.extend(self.judge(path, old, new));
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares directories that have the same entries: only names that lead to what differs are looked at.
+    fn follow(&mut self, changed: &Changed, directory: &Path, pending: &mut Vec<Step>) -> Done {
+        for (name, lead) in changed.leads_in(directory).into_iter().flatten() {
+            self.count();
+            let path = directory.join(name);
+            match lead {
+                Lead::Inner => pending.push(Step { path, is_unchanged: true }),
+                Lead::Changed(Some(facts)) => pending.extend(self.judge(path, Some(facts.0), Some(facts.1))),
+                Lead::Changed(None) => {
+                    let (old, new) =
+                        (facts_of(&join(self.old_root, &path))?, facts_of(&join(self.new_root, &path))?);
+                    pending.extend(self.judge(path, old, new));
                 }
             }
         }
         Ok(())
     }
 
-    /// An entry that both directories have, of an inode that is known not to differ. What a directory leads to may differ.
+    /// An inode that is known not to differ. What a directory leads to may differ.
+    fn is_unchanged(&self, ino: u64) -> bool {
+        self.changed.is_some_and(|changed| !changed.contains(ino))
+    }
+
+    /// An entry that both directories have, of an inode that is known not to differ.
     fn unchanged<'e>(&self, old: &'e [Entry], new: &[Entry], name: &[u8]) -> Option<&'e Entry> {
-        let changed = self.changed?;
         let find = |entries: &[Entry]| entries.binary_search_by(|entry| entry.name.as_slice().cmp(name)).ok();
         let entry = &old[find(old)?];
-        let is_same = entry.ino == new[find(new)?].ino && !changed.contains(&entry.ino);
+        let is_same = entry.ino == new[find(new)?].ino && self.is_unchanged(entry.ino);
         is_same.then_some(entry)
     }
 
     /// Compares what is at a path in both trees; returns a directory that both have.
-    fn judge(&mut self, path: PathBuf) -> Done<Option<PathBuf>> {
-        let old = facts_of(&join(self.old_root, &path))?;
-        let new = facts_of(&join(self.new_root, &path))?;
+    fn judge(&mut self, path: PathBuf, old: Option<Facts>, new: Option<Facts>) -> Option<Step> {
         match (old, new) {
             (Some(old), Some(new)) if old.identity == new.identity && old.is_dir() => {
                 self.judge_directory(&path, &old, &new);
-                return Ok(Some(path));
+                return Some(Step { path, is_unchanged: false });
             }
             (Some(old), Some(new)) if old.identity == new.identity => {
                 if old.links > 1 {
@@ -172,7 +209,7 @@ impl Walk<'_> {
                 self.gained.extend(new.map(|facts| Loose { path, facts }));
             }
         }
-        Ok(None)
+        None
     }
 
     /// Times of a directory change with its entries, which are judged on their own. If its ctime is a later one, it is not from them.

@@ -6,7 +6,7 @@
 //!
 //! Caller: `staged`, which gives the copy its name when it is whole.
 
-use super::attributes::{Attributes, Made, Owner, forget_inherited};
+use super::attributes::{Attributes, Made, Owner, forget_inherited, forget_inherited_by_file};
 use super::find::entries_of;
 use super::identity::{Facts, Identity, facts_of};
 use crate::failure::{Done, Failure};
@@ -273,15 +273,17 @@ impl<'a> Copier<'a> {
         let mode = if is_top(below) { 0o600 } else { facts.mode & 0o777 };
         let made = openat(to, name, flags, Mode::from_raw_mode(mode));
         let made = File::from(made.map_err(|errno| cannot_write(from, errno))?);
+        let mut made_as = self.made(mode, below);
         if is_top(below) {
-            forget_inherited(&made, mode).map_err(|errno| cannot_write(from, errno))?;
+            let owner = forget_inherited_by_file(&made, mode).and_then(|()| Owner::of_file(&made));
+            made_as.owner = Some(owner.map_err(|errno| cannot_write(from, errno))?);
         }
         if !self.copy_content(from, (&source, &made), facts)? {
             drop(made);
             rustix::fs::unlinkat(to, name, AtFlags::empty()).map_err(|errno| cannot_write(from, errno))?;
             return Ok(false);
         }
-        let lost = Attributes::of(from, *facts).apply_to_file(&made, self.made(mode, below));
+        let lost = Attributes::of(from, *facts).apply_to_file(&made, made_as);
         self.note(from, lost)?;
         self.totals.files += 1;
         Ok(true)

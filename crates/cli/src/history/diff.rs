@@ -1,5 +1,6 @@
 //! `firn diff`: what changed between two states of a volume, or between a state and the present.
 
+use super::changed::{Changed, ChangedView};
 use super::compare::{Change, What, compare};
 use super::identity::facts_of;
 use super::place::{Place, split_state};
@@ -15,7 +16,6 @@ use crate::sizes::{Bytes, Count};
 use crate::tell::tell;
 use clap::Args;
 use firnfs_fuse::control::Client;
-use rustc_hash::FxHashSet;
 use serde::Serialize;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
@@ -129,7 +129,7 @@ pub fn run(args: &DiffArgs, output: &mut Output) -> Done {
     if old == new {
         return Err(Failure::usage("both trees are the same").advise("name a state: firn diff MOUNT@STATE"));
     }
-    let changed = changed(&place, old_state.as_ref(), new_state.as_ref());
+    let changed = changed(&place, (&old, &new), old_state.as_ref(), new_state.as_ref())?;
     let found = compare(&old, &new, changed.as_ref())?;
     if args.null {
         if found.hidden > 0 {
@@ -182,20 +182,33 @@ fn tree(text: &OsString) -> Done<(PathBuf, Place, Option<State>)> {
     Ok((tree, place, state))
 }
 
-/// The numbers of all inodes that differ between two states, or a state and the present; `None` if this user may not ask the daemon, which
-/// compares without reading what is the same.
-fn changed(place: &Place, old: Option<&State>, new: Option<&State>) -> Option<FxHashSet<u64>> {
-    let epoch = |state: Option<&State>| state.and_then(|state| state.told).map(|told| told.epoch);
-    if [old, new].into_iter().flatten().any(|state| state.told.is_none()) {
-        return None;
-    }
-    let (first, second) = match (epoch(old), epoch(new)) {
-        (Some(first), second) => (first, second),
-        (None, first) => (first?, None),
+/// What differs between two states, or a state and the present; `None` if this user may not ask the daemon, which compares without reading what
+/// is the same.
+fn changed(
+    place: &Place,
+    (old_tree, new_tree): (&Path, &Path),
+    old: Option<&State>,
+    new: Option<&State>,
+) -> Done<Option<Changed>> {
+    let epoch = |state: Option<&State>| state.map(|state| state.told.map(|told| told.epoch));
+    // Both directions say what differs; names are those of the second tree.
+    let (first, second, is_turned) = match (epoch(old), epoch(new)) {
+        (Some(Some(first)), Some(Some(second))) => (first, Some(second), false),
+        (Some(Some(first)), None) => (first, None, false),
+        (None, Some(Some(first))) => (first, None, true),
+        _ => return Ok(None),
     };
-    let request = serde_json::to_value(ChangedRequest { first, second }).ok()?;
-    let numbers: Vec<u64> = Client::for_mount(&place.mount).ok()?.ask(CHANGED_OP, request).ok()?;
-    Some(numbers.into_iter().collect())
+    let (Some(old_root), Some(new_root)) = (facts_of(old_tree)?, facts_of(new_tree)?) else {
+        return Ok(None);
+    };
+    let request = ChangedRequest { first, second, below: new_root.identity.ino };
+    let ask = || {
+        let request = serde_json::to_value(request).ok()?;
+        let view: ChangedView = Client::for_mount(&place.mount).ok()?.ask(CHANGED_OP, request).ok()?;
+        Some(Changed::from(view))
+    };
+    let has_leads = old_root.identity == new_root.identity && !is_turned;
+    Ok(ask().map(|changed| if has_leads { changed } else { changed.without_leads() }))
 }
 
 fn sign(what: What) -> &'static str {

@@ -6,6 +6,7 @@
 use crate::failure::{Done, Failure};
 use rustix::fs::{AtFlags, CWD, Statx, StatxFlags, statx};
 use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 use std::os::fd::AsFd;
 use std::path::Path;
 
@@ -13,7 +14,7 @@ use std::path::Path;
 const NUMBER_BITS: u32 = 48;
 
 /// See the module's head.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct Identity {
     /// The inode number, as the present has it.
     pub ino: u64,
@@ -22,7 +23,7 @@ pub struct Identity {
 }
 
 /// What `lstat` says of a file, as far as comparisons and copies need it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Facts {
     /// Which file it is.
     pub identity: Identity,

@@ -3,7 +3,7 @@
 //! - `service`: the daemon's side: making, listing and deleting states.
 //! - `states`, `when`: the states of a volume, and which of them a word or a time means.
 //! - `place`, `identity`, `find`: paths in the present and in states; which names lead to the same file.
-//! - `compare`, `deleted`: what differs between two trees, and what was deleted.
+//! - `compare`, `changed`, `deleted`: what differs between two trees, which names lead there, and what was deleted.
 //! - `copy`, `attributes`, `staged`: a faithful copy of the past, which appears when it is whole.
 //! - `send`, `receive`: states on their way to another volume.
 //! - `clone`: trees that began as states, and the daemon's side of them.
@@ -13,6 +13,7 @@
 //! of their caller; only what concerns the volume as a whole goes through the control socket.
 
 mod attributes;
+mod changed;
 pub mod clone;
 mod compare;
 mod copy;

@@ -20,12 +20,17 @@ use clap::Args;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io::{self, Write};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Directories that are kept open until they are synced.
+const UNSYNCED_MAX: usize = 256;
 
 /// Arguments of `firn restore`.
 #[derive(Args, Debug)]
@@ -273,22 +278,68 @@ pub fn restore(wishes: &[Wish], force: bool) -> Done<Report> {
         }
     };
     let mut copier = Copier::new(&mut progress);
-    let mut restored = Vec::new();
-    for wish in wishes {
-        let parents = make_parents(wish)?;
-        if let Some(staged) = Staged::copy(&mut copier, &wish.from, &wish.target)? {
-            staged.name(force)?;
-            let (name, to_path) = (shown(&wish.below), shown(&wish.target));
-            let (from_state, target) = (wish.state.clone(), wish.target.clone());
-            restored.push(Restored { name, from_state, to_path, target });
-        }
-        finish_parents(&parents)?;
-    }
+    let (mut restored, mut unsynced) = (Vec::new(), Unsynced::default());
+    let done = wishes.iter().try_for_each(|wish| {
+        restored.extend(restore_one(&mut copier, wish, force, &mut unsynced)?);
+        Ok(())
+    });
+    // What came back before an error stays as well.
+    done.and(unsynced.sync())?;
     let (Totals { files, directories, others, hard_links, content_bytes }, problems) =
         (copier.totals, std::mem::take(&mut copier.problems));
     let Problems { count, first } = problems;
     let (problems, problem_texts) = (count, first);
     Ok(Report { restored, files, directories, others, hard_links, content_bytes, problems, problem_texts })
+}
+
+/// Nothing if it cannot be read.
+fn restore_one(
+    copier: &mut Copier<'_>,
+    wish: &Wish,
+    force: bool,
+    unsynced: &mut Unsynced,
+) -> Done<Option<Restored>> {
+    let parents = make_parents(wish)?;
+    let staged = Staged::copy(copier, &wish.from, &wish.target)?;
+    let restored = staged.map(|staged| {
+        unsynced.add(&wish.target, staged.directory())?;
+        staged.name(force)?;
+        let (name, to_path) = (shown(&wish.below), shown(&wish.target));
+        let (from_state, target) = (wish.state.clone(), wish.target.clone());
+        Ok(Restored { name, from_state, to_path, target })
+    });
+    let restored = restored.transpose()?;
+    finish_parents(&parents)?;
+    Ok(restored)
+}
+
+/// Directories with names that are not durable yet. Each sync waits for the device, so many copies share one.
+#[derive(Default)]
+struct Unsynced(BTreeMap<PathBuf, OwnedFd>);
+
+impl Unsynced {
+    /// Adds the directory in which something gets its name.
+    fn add(&mut self, target: &Path, directory: BorrowedFd<'_>) -> Done {
+        let parent = target.parent().unwrap_or(target);
+        if self.0.contains_key(parent) {
+            return Ok(());
+        }
+        if self.0.len() >= UNSYNCED_MAX {
+            self.sync()?;
+        }
+        let directory = directory.try_clone_to_owned();
+        let directory = directory.map_err(|e| Failure::io("cannot open", parent, &e))?;
+        self.0.insert(parent.to_owned(), directory);
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Done {
+        for (path, directory) in std::mem::take(&mut self.0) {
+            let synced = rustix::fs::fsync(&directory);
+            synced.map_err(|errno| Failure::io("cannot sync", &path, &errno.into()))?;
+        }
+        Ok(())
+    }
 }
 
 /// How much there is to restore.

@@ -3,6 +3,7 @@
 //! Caller: `mounting::operations`; the commands, which read the same answers, and use the same functions on volumes that are not
 //! mounted.
 
+use super::changed::changed;
 use crate::socket;
 use firnfs::FsError;
 use firnfs::lfs::{Lfs, title};
@@ -23,8 +24,8 @@ pub const HISTORY_OP: &str = "history";
 pub const HELD_OP: &str = "held_by_states";
 /// Gives an automatic state a name, under which it stays: a [`HoldRequest`], answered when that is durable.
 pub const HOLD_OP: &str = "hold_state";
-/// Answers with the numbers of inodes that differ between two states: a [`ChangedRequest`].
-pub const CHANGED_OP: &str = "changed_inodes";
+/// Answers with the inodes that differ between two states and names that lead to them: a [`ChangedRequest`].
+pub const CHANGED_OP: &str = "changed_names";
 
 /// See [`HELD_OP`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -47,8 +48,10 @@ pub struct HoldRequest {
 pub struct ChangedRequest {
     /// A state.
     pub first: u32,
-    /// Another one; the present if it is left out.
+    /// A newer one; the present if it is left out.
     pub second: Option<u32>,
+    /// Number of the directory below which names are looked for.
+    pub below: u64,
 }
 
 /// Makes a snapshot: a [`MakeRequest`], answered with its [`PointView`] when it is durable.
@@ -150,13 +153,11 @@ pub fn register(registry: &mut Registry, volume: Weak<Volume<Lfs>>) {
         firnfs_manage::name_point(&volume, Epoch(epoch), &name).map_err(|e| OpError::from(&e))?;
         Ok(Value::Null)
     });
-    let help = "numbers of the inodes that differ between the states of checkpoints 'first' and 'second'";
+    let help = "the inodes that differ between the states of checkpoints 'first' and 'second', and names in the directory 'below' that lead to them";
     registry.register(CHANGED_OP, help, move |request| {
-        let ChangedRequest { first, second } = socket::arguments(request)?;
+        let request = socket::arguments(request)?;
         let volume = socket::open(&for_changed)?;
-        let found =
-            volume.differing_inodes(Epoch(first), second.map(Epoch)).map_err(|e| OpError::from(&e))?;
-        socket::answer(&found.iter().map(|differing| differing.ino.0).collect::<Vec<_>>())
+        socket::answer(&changed(&volume, &request).map_err(|e| OpError::from(&e))?)
     });
     let help = "makes the present state a snapshot called 'name', and waits until it is durable";
     registry.register(SNAPSHOT_OP, help, move |request| {

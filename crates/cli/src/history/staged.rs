@@ -1,6 +1,7 @@
 //! A copy that nobody sees before it is whole: it is made under another name beside its place, and renamed.
 //!
-//! Invariant: if it does not get its name, it is removed, whatever ended the work.
+//! Invariant: if it does not get its name, it is removed, whatever ended the work. What it replaces is removed only when the copy is durable;
+//! otherwise the caller makes the directory durable, once for all copies in it.
 
 use super::copy::Copier;
 use crate::failure::{Done, Exit, Failure};
@@ -9,7 +10,7 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, openat, renameat_with,
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::Permissions;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -47,7 +48,12 @@ impl Staged {
         Ok(is_there.then_some(staged))
     }
 
-    /// Gives it its name, durably. What has that name is only replaced with `force`; a directory is replaced as a whole.
+    /// The directory in which it gets its name.
+    pub fn directory(&self) -> BorrowedFd<'_> {
+        self.directory.as_fd()
+    }
+
+    /// Gives it its name. What has that name is only replaced with `force`; a directory is replaced as a whole.
     ///
     /// # Errors
     /// Something has that name; the name cannot be given.
@@ -59,6 +65,7 @@ impl Staged {
             Err(Errno::EXIST) if force => {
                 // Both have a name at any time; what was there is removed under the other one.
                 rename(RenameFlags::EXCHANGE).map_err(|errno| self.cannot(errno))?;
+                return rustix::fs::fsync(&self.directory).map_err(|errno| self.cannot(errno));
             }
             Err(Errno::EXIST) => return Err(is_taken(&self.target)),
             // Not all file systems know it. Those that do leave no time between the look and the rename.
@@ -71,7 +78,7 @@ impl Staged {
             }
             Err(errno) => return Err(self.cannot(errno)),
         }
-        rustix::fs::fsync(&self.directory).map_err(|errno| self.cannot(errno))
+        Ok(())
     }
 
     fn cannot(&self, errno: Errno) -> Failure {

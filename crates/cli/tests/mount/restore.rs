@@ -361,6 +361,75 @@ fn a_diff_names_what_was_added_removed_changed_and_renamed() {
     assert!(text.lines().count() == 6 && text.lines().all(|line| line.len() <= 80), "{text}");
 }
 
+/// The daemon names what leads to a change; nothing else is listed.
+#[test]
+fn a_diff_finds_changes_far_below_directories_that_did_not_change() {
+    if !can_mount() {
+        return;
+    }
+    let mount = Mount::with(Kind::Image, "128M", &[]);
+    let mnt = mount.mnt.to_str().unwrap();
+    shell(
+        &mount.mnt,
+        "for d in 1 2 3; do mkdir -p a/b$d/c/d e/b$d; for f in $(seq 300); do echo 1 > a/b$d/c/d/f$f; done; done
+         echo 1 > \"$(printf 'a/b2/c/\\377')\"; ln a/b1/c/d/f1 e/link; mkdir -p moved/inner; echo 1 > moved/inner/f",
+    );
+    firn_ok(&["snapshot", mnt, "one"]);
+    shell(
+        &mount.mnt,
+        "echo 2 >> a/b2/c/d/f7; chmod 600 a/b3/c/d/f9; echo 2 >> \"$(printf 'a/b2/c/\\377')\"; echo 2 >> e/link; chmod 700 a/b1/c
+         mv moved e/moved; echo 2 >> e/moved/inner/f; echo 1 > a/b3/c/new",
+    );
+    let whole = "a a/b1/c/\nM a/b1/c/d/f1\nM a/b2/c/d/f7\nM $'a/b2/c/\\377'\na a/b3/c/d/f9\n+ a/b3/c/new\nM e/link\n\
+                 R moved/ -> e/moved/\nM moved/inner/f -> e/moved/inner/f\n";
+    let sorted = |text: &str| {
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    let one = format!("{mnt}@one");
+    assert_eq!(sorted(&firn_ok(&["diff", &one])), sorted(whole), "with the present");
+    firn_ok(&["snapshot", mnt, "two"]);
+    assert_eq!(sorted(&firn_ok(&["diff", &one, &format!("{mnt}@two")])), sorted(whole));
+    let below = firn_ok(&["diff", &format!("{mnt}/a/b3@one"), &format!("{mnt}/a/b3@two")]);
+    assert_eq!(below, "a c/d/f9\n+ c/new\n");
+    let moved = firn_ok(&["diff", &format!("{mnt}/a/b1@one"), &format!("{mnt}/a/b2@two")]);
+    assert!(moved.contains("M c/d/f7\n"), "two directories: {moved}");
+    // Directories that do not lead to a change are not listed.
+    let listings = || {
+        let view = firn_json(&["stat", mnt, "--requests", "--json"]);
+        let rows = view["by_request"].as_array().unwrap().clone();
+        let is_listing = |row: &&serde_json::Value| row["request"].as_str().unwrap().starts_with("readdir");
+        rows.iter().filter(is_listing).map(|row| row["requests"].as_u64().unwrap()).sum::<u64>()
+    };
+    shell(&mount.mnt, "echo 3 >> a/b2/c/d/f8");
+    firn_ok(&["snapshot", mnt, "three"]);
+    let before = listings();
+    let last = firn_ok(&["diff", &format!("{mnt}@two"), &format!("{mnt}@three")]);
+    assert_eq!((last.as_str(), listings() - before), ("M a/b2/c/d/f8\n", 0));
+}
+
+#[test]
+fn files_that_come_back_together_share_a_sync() {
+    if !can_mount() {
+        return;
+    }
+    let mount = Mount::with(Kind::Image, "128M", &[]);
+    let mnt = mount.mnt.to_str().unwrap();
+    shell(&mount.mnt, "mkdir -p a b; for f in $(seq 100); do echo $f > a/f$f; echo $f > b/f$f; done");
+    let before = tree(&mount.mnt);
+    firn_ok(&["snapshot", mnt, "one"]);
+    shell(&mount.mnt, "rm a/* b/*; touch -r . a b");
+    firn_ok(&["restore", mnt, "--deleted", "f*"]);
+    let view = firn_json(&["stat", mnt, "--requests", "--json"]);
+    let syncs = view["by_request"].as_array().unwrap().iter().find(|row| row["request"] == "fsyncdir");
+    assert_eq!(syncs.map_or(0, |row| row["requests"].as_u64().unwrap()), 2, "one for each directory");
+    let content = |tree: BTreeMap<PathBuf, String>| -> Vec<(PathBuf, String)> {
+        tree.into_iter().filter(|(path, _)| path.parent() != Some(Path::new(""))).collect()
+    };
+    assert_eq!(content(tree(&mount.mnt)), content(before));
+}
+
 #[test]
 fn a_rollback_makes_the_volume_as_it_was_and_another_one_undoes_it() {
     if !can_mount() || !is_root() {
