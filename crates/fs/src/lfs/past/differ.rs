@@ -6,14 +6,14 @@
 use crate::error::Outcome;
 use crate::lfs::Lfs;
 use crate::lfs::base::places::{is_unseen, place_of_record};
-use crate::lfs::past::states::StateRoot;
+use crate::lfs::past::states::{StateRoot, entry_in};
 use firnfs_format::checkpoint::PointCursor;
-use firnfs_format::table::TableEntry;
+use firnfs_format::table::{ImapEntry, TableEntry};
 use firnfs_format::{BlockPtr, Epoch, InodeNo};
 use std::collections::BTreeSet;
 
-/// Inode numbers that one call looks at, more or less.
-const NUMBERS_AT_ONCE: usize = 2_048;
+/// Leaves of the inode maps that one call looks at.
+const LEAVES_AT_ONCE: usize = 64;
 
 /// An inode that differs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,6 +33,11 @@ struct Course {
     second: Option<StateRoot>,
     /// Numbers from here on.
     from: u64,
+    /// Numbers before this one were looked at.
+    end: u64,
+    /// Leaves that this call may still look at.
+    leaves_left: usize,
+    /// Those that may differ.
     numbers: BTreeSet<InodeNo>,
 }
 
@@ -51,20 +56,21 @@ impl Lfs {
     ) -> Outcome<Option<InodeNo>> {
         let state = |epoch| self.whole_point(epoch).map(StateRoot::from);
         let (first, second) = (first.map_or(Ok(StateRoot::NOTHING), state)?, second.map(state).transpose()?);
-        let mut course = Course { first, second, from: from.0, numbers: BTreeSet::new() };
+        let (leaves_left, numbers) = (LEAVES_AT_ONCE, BTreeSet::new());
+        let mut course = Course { first, second, from: from.0, end: u64::MAX, leaves_left, numbers };
         let second_height =
             course.second.map_or(self.tables.imap.table.root.height, |state| state.map.height);
         let top = first.map.height.max(second_height);
         let is_whole = self.numbers_below(&mut course, top, 0)?;
         if course.second.is_none() {
-            self.add_newer(&mut course, is_whole);
+            self.add_newer(&mut course);
         }
         let mut changed = Vec::new();
         for ino in &course.numbers {
             changed.extend(self.compare_inode(&course, *ino)?);
         }
         found.append(&mut changed);
-        Ok(if is_whole { None } else { course.numbers.last().map(|last| InodeNo(last.0 + 1)) })
+        Ok((!is_whole).then_some(InodeNo(course.end)))
     }
 
     /// Gathers the numbers below a block of the map that is not shared; false if there are more than one call looks at.
@@ -75,12 +81,23 @@ impl Lfs {
         if start.saturating_add(span) <= course.from || self.is_shared_map(course, level, index)? {
             return Ok(true);
         }
-        if course.numbers.len() >= NUMBERS_AT_ONCE {
+        if course.leaves_left == 0 {
+            course.end = start;
             return Ok(false);
         }
         if level == 0 {
+            course.leaves_left -= 1;
+            let first = self.leaf_of(Some(&course.first), index)?;
+            let second = self.leaf_of(course.second.as_ref(), index)?;
+            // A pointer that both have is to the same record, wherever that is now.
+            let differs = |ino: &InodeNo| {
+                let at = (ino.0 - start) as usize;
+                let ptr = |leaf: &[ImapEntry]| leaf.get(at).map_or(BlockPtr::HOLE, |entry| entry.ptr);
+                ptr(&first) != ptr(&second)
+            };
             let numbers = (start.max(course.from)..start + span).map(InodeNo);
-            course.numbers.extend(numbers.filter(|ino| !is_unseen(*ino) && *ino >= InodeNo::ROOT));
+            let seen = numbers.filter(|ino| !is_unseen(*ino) && *ino >= InodeNo::ROOT);
+            course.numbers.extend(seen.filter(differs));
             return Ok(true);
         }
         for slot in 0..fan {
@@ -89,6 +106,18 @@ impl Lfs {
             }
         }
         Ok(true)
+    }
+
+    /// The entries of a leaf of a state's map, or of the present's; empty where nothing is in use.
+    fn leaf_of(&mut self, state: Option<&StateRoot>, index: u64) -> Outcome<Vec<ImapEntry>> {
+        let Some(state) = state else { return self.tables.imap.table.leaf(&mut self.shelf, index) };
+        let leaf = self.past_map_ptr(state, 0, index)?;
+        if !leaf.is_stored() {
+            return Ok(Vec::new());
+        }
+        let place = self.place_in_map(0, index);
+        let block = self.past_block(&place, state.epoch, leaf, self.geo.block_bytes)?;
+        Ok((0..self.tables.imap.table.fan()).map(|slot| entry_in(&block, slot)).collect())
     }
 
     /// True if both states have the same block of the map, or none.
@@ -111,12 +140,8 @@ impl Lfs {
     }
 
     /// Adds inodes of the present that are newer than its map. If there is more to come, only those before it.
-    fn add_newer(&self, course: &mut Course, is_whole: bool) {
-        let end = match course.numbers.last() {
-            Some(last) if !is_whole => last.0 + 1,
-            _ => u64::MAX,
-        };
-        let numbers = course.from..end;
+    fn add_newer(&self, course: &mut Course) {
+        let numbers = course.from..course.end;
         let dirty = self.files.dirty().map(|(ino, _)| ino).filter(|ino| numbers.contains(&ino.0));
         let newer = self.tables.imap.newer_in(numbers.clone());
         course.numbers.extend(newer.chain(dirty).filter(|ino| !is_unseen(*ino) && *ino >= InodeNo::ROOT));
