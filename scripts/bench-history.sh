@@ -38,20 +38,24 @@ need fuse3 fusermount3
 say "building firn"
 cargo build --release --locked -p firnfs-cli
 firn=${CARGO_TARGET_DIR:-$PWD/target}/release/firn
+daemon=''
 dir=$(mktemp -d)
 cleanup() {
     local kind
+    # An interrupt can come while it is about to mount.
+    [ -z "$daemon" ] || kill "$daemon" 2>/dev/null || true
+    # Lazily: what an interrupt has left behind may still use them.
     for kind in firn btrfs xfs; do
-        ! mountpoint -q "$dir/$kind" || leave "$kind" || true
+        ! mountpoint -q "$dir/$kind" || umount --lazy "$dir/$kind" || fusermount3 -uz "$dir/$kind" || true
     done
-    rm -rf "$dir"
+    rm -rf --one-file-system "$dir"
 }
 trap cleanup EXIT
 load=$(cut -d ' ' -f 1 /proc/loadavg)
 
 ## The file systems: an image of each, of the same size on the same file system.
 
-daemon='' is_root='' cold=remounted rivals=()
+is_root='' cold=remounted rivals=()
 if [ "$(id -u)" = 0 ]; then
     is_root=yes cold=cold
     want btrfs-progs mkfs.btrfs btrfs
@@ -107,6 +111,7 @@ leave() {
     if [ "$1" = firn ]; then
         "$firn" umount "$dir/firn"
         wait "$daemon" || true
+        daemon=''
     else
         umount "$dir/$1"
     fi
