@@ -197,10 +197,26 @@ fn unknown_incompatible_features_are_refused_and_known_ones_are_set_by_a_writing
     assert_eq!(feature(), 0);
     mount(&device).close().unwrap();
     assert_eq!(feature(), 1);
-    Doctor::new(&device).edit_checkpoint_bytes(|slot| slot[incompat_at] |= 8);
+    Doctor::new(&device).edit_checkpoint_bytes(|slot| slot[incompat_at] |= 16);
     let refused = try_mount(&device, Options { read_only: true, ..Options::default() }).map(drop);
     // The other slot is intact and has no such feature, but the log after it may.
     assert!(matches!(refused, Err(OpenError::Fs(FsError::Unsupported(_)))), "{refused:?}");
+}
+
+#[test]
+fn a_checkpoint_that_names_points_which_are_nowhere_is_only_read() {
+    let (device, _) = patient();
+    Doctor::new(&device).edit_checkpoint_bytes(|slot| {
+        slot[200] |= 2 | 8;
+        slot[268] = 3;
+    });
+    let volume = mount(&device);
+    let well = find(&volume, "well").unwrap();
+    let refused = volume.write_all(well, 0, b"new", false);
+    assert!(
+        matches!(&refused, Err(FsError::ReadOnly(why)) if why.contains("retained points")),
+        "{refused:?}"
+    );
 }
 
 #[test]
