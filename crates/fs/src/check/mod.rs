@@ -333,10 +333,12 @@ impl Check<'_> {
         if let Some(map) = map {
             let lost = std::mem::take(&mut self.lost_inodes);
             let is_lost = |n: u64| lost.iter().any(|&(first, count)| n >= first && n - first < count);
-            let found: Vec<_> = map.iter().copied().filter(|(n, _)| is_lost(*n)).collect();
+            // What the log's tail has of an inode stays: what was before it may be the damage.
+            let is_newer = |n: u64| newer.binary_search_by_key(&n, |(ino, _)| ino.0).is_ok();
+            let found: Vec<_> = map.iter().copied().filter(|(n, _)| is_lost(*n) && !is_newer(*n)).collect();
             self.lfs.overlay_inodes(&found);
             for InodeNo(number) in WITHOUT_NAMES {
-                if is_lost(number) && !found.iter().any(|(n, _)| *n == number) {
+                if is_lost(number) && !is_newer(number) && !found.iter().any(|(n, _)| *n == number) {
                     // The log has none: nothing that a point has seen has moved, or all points are in the slot.
                     self.lfs.overlay_inodes(&[(number, ImapEntry::default())]);
                 }
