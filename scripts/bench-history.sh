@@ -358,12 +358,7 @@ measure_diff() {
     change_files "$dir/firn"
     "$firn" snapshot "$dir/firn" new >/dev/null
     if has btrfs; then
-        fresh btrfs
-        btrfs -q subvolume create "$dir/btrfs/vol"
-        cp -r "$dir/tree" "$dir/btrfs/vol/tree"
-        btrfs -q subvolume snapshot -r "$dir/btrfs/vol" "$dir/btrfs/old"
-        change_files "$dir/btrfs/vol/tree"
-        btrfs -q subvolume snapshot -r "$dir/btrfs/vol" "$dir/btrfs/new"
+        states_on_btrfs change_files
         work+=(diff_on_btrfs)
     fi
     rm -rf "$dir/tree"
@@ -374,6 +369,16 @@ measure_diff() {
     done
     each_round "${work[@]}"
     leave_all
+}
+
+# states_on_btrfs CHANGE: the same tree on btrfs, in two snapshots with that change between them.
+states_on_btrfs() {
+    fresh btrfs
+    btrfs -q subvolume create "$dir/btrfs/vol"
+    cp -r "$dir/tree" "$dir/btrfs/vol/tree"
+    btrfs -q subvolume snapshot -r "$dir/btrfs/vol" "$dir/btrfs/old"
+    "$1" "$dir/btrfs/vol/tree"
+    btrfs -q subvolume snapshot -r "$dir/btrfs/vol" "$dir/btrfs/new"
 }
 
 # The same number in each of 1,000 directories. Prints a line for each directory.
@@ -425,12 +430,7 @@ measure_send() {
     row "$title: bytes read / changed|$cold||x|send-firn-read|||1.2 x"
     row "$title: bytes sent / changed|$cold||x|send-firn-stream|||"
     if has btrfs; then
-        fresh btrfs
-        btrfs -q subvolume create "$dir/btrfs/vol"
-        cp -r "$dir/tree" "$dir/btrfs/vol/tree"
-        btrfs -q subvolume snapshot -r "$dir/btrfs/vol" "$dir/btrfs/old"
-        rewrite "$dir/btrfs/vol/tree"
-        btrfs -q subvolume snapshot -r "$dir/btrfs/vol" "$dir/btrfs/new"
+        states_on_btrfs rewrite
         work+=(send_on_btrfs)
         row "$title: bytes read / changed|$cold||x|send-firn-read|btrfs \`send -p\`|send-btrfs-read|"
         row "$title: bytes sent / changed|$cold||x|send-firn-stream|btrfs \`send -p\`|send-btrfs-stream|"

@@ -105,6 +105,12 @@ pub struct Mount {
 }
 
 impl Mount {
+    /// Runs a script in the root directory, and makes what it leaves a snapshot.
+    pub fn state(&self, script: &str, name: &str) {
+        shell(&self.mnt, script);
+        firn_ok(&["snapshot", self.mnt.to_str().unwrap(), name]);
+    }
+
     pub fn new(kind: Kind) -> Self {
         Self::with(kind, "512M", &[])
     }

@@ -123,11 +123,7 @@ fn the_versions_of_a_file_are_found_under_all_its_names() {
         return;
     }
     let mount = Mount::with(Kind::NoHistory, "128M", &[]);
-    let mnt = mount.mnt.to_str().unwrap();
-    let state = |script: &str, name: &str| {
-        shell(&mount.mnt, script);
-        firn_ok(&["snapshot", mnt, name]);
-    };
+    let state = |script: &str, name: &str| mount.state(script, name);
     state("mkdir -p far/away; echo 1 > f", "s1");
     state("true", "s2");
     state("echo 22 > f", "s3");

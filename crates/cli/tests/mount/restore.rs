@@ -163,10 +163,7 @@ fn what_was_deleted_is_listed_and_comes_back_under_any_of_its_names() {
     }
     let mount = Mount::with(Kind::Image, "128M", &[]);
     let mnt = mount.mnt.to_str().unwrap();
-    let state = |script: &str, name: &str| {
-        shell(&mount.mnt, script);
-        firn_ok(&["snapshot", mnt, name]);
-    };
+    let state = |script: &str, name: &str| mount.state(script, name);
     state(
         "mkdir -p d/sub e; echo 1 > d/a; echo 2 > d/moved; echo 3 > d/kept; echo 4 > d/sub/x; echo 5 > d/b.odt",
         "s1",
@@ -205,11 +202,7 @@ fn what_was_deleted_in_a_directory_is_found_after_it_was_renamed_and_moved() {
         return;
     }
     let mount = Mount::with(Kind::NoHistory, "128M", &[]);
-    let mnt = mount.mnt.to_str().unwrap();
-    let state = |script: &str, name: &str| {
-        shell(&mount.mnt, script);
-        firn_ok(&["snapshot", mnt, name]);
-    };
+    let state = |script: &str, name: &str| mount.state(script, name);
     state("mkdir old other", "s0");
     state("echo 1 > old/one; echo kept > old/kept; mkdir new; echo before > new/before", "s1");
     state("rm old/one; rm -r new; mv old new; echo 2 > new/two", "s2");
