@@ -50,13 +50,14 @@ impl Sender<'_> {
         // What was in the inode record is in no block.
         let inode = before.map_or(Ok(None), |state| state.named(self.volume, ino))?;
         let before = before.filter(|_| inode.is_some_and(|inode| matches!(inode.body, Body::Blocks)));
+        let end = BlockIndex(after.size_bytes.div_ceil(u64::from(self.block_bytes)));
         let (mut next, mut run) = (Some(BlockIndex(0)), Run::default());
         while let Some(start) = next {
             let mut changes = Vec::new();
             next = self.volume.run_quietly(|vfs, _| {
                 changes.clear();
                 let first = before.map(|state| state.epoch);
-                vfs.store_mut().differing_blocks(first, self.to.epoch, ino, start, &mut changes)
+                vfs.store_mut().differing_blocks(first, self.to.epoch, ino, start..end, &mut changes)
             })?;
             for change in changes {
                 self.note(&mut run, ino, after.size_bytes, change)?;

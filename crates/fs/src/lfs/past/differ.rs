@@ -3,17 +3,23 @@
 //!
 //! Caller: `firn diff`, through the driver.
 
-use crate::error::Outcome;
+use crate::error::{Outcome, Stop, gather_needs};
+use crate::fetch::Fetch;
 use crate::lfs::Lfs;
 use crate::lfs::base::places::{is_unseen, place_of_record};
 use crate::lfs::past::states::{StateRoot, entry_in};
-use firnfs_format::checkpoint::PointCursor;
-use firnfs_format::table::{ImapEntry, TableEntry};
+use crate::store::Buf;
+use firnfs_format::checkpoint::{PointCursor, TableRoot};
+use firnfs_format::table::{Node, TABLE_ENTRY_BYTES, TableEntry};
 use firnfs_format::{BlockPtr, Epoch, InodeNo};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
-/// Leaves of the inode maps that one call looks at.
+/// Leaves of the inode maps that one call looks at, at most.
 const LEAVES_AT_ONCE: usize = 64;
+/// Numbers that one call compares, give or take a leaf.
+const NUMBERS_AT_ONCE: usize = 512;
+/// Blocks that one attempt asks for, about. The smallest cache holds a few times as much.
+const NEEDS_BYTES: usize = 1 << 20;
 
 /// An inode that differs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,8 +43,19 @@ struct Course {
     end: u64,
     /// Leaves that this call may still look at.
     leaves_left: usize,
-    /// Those that may differ.
-    numbers: BTreeSet<InodeNo>,
+    /// What has to be read before the walk can go on below it.
+    needs: Vec<Fetch>,
+    /// Those that may differ, and the pointers to their records where a leaf was read for them.
+    numbers: BTreeMap<InodeNo, Option<(BlockPtr, BlockPtr)>>,
+}
+
+/// A place in both inode maps, and the pointers to it in the words of each state.
+#[derive(Clone, Copy)]
+struct Pair {
+    level: u32,
+    index: u64,
+    first: BlockPtr,
+    second: BlockPtr,
 }
 
 impl Lfs {
@@ -56,87 +73,163 @@ impl Lfs {
     ) -> Outcome<Option<InodeNo>> {
         let state = |epoch| self.whole_point(epoch).map(StateRoot::from);
         let (first, second) = (first.map_or(Ok(StateRoot::NOTHING), state)?, second.map(state).transpose()?);
-        let (leaves_left, numbers) = (LEAVES_AT_ONCE, BTreeSet::new());
-        let mut course = Course { first, second, from: from.0, end: u64::MAX, leaves_left, numbers };
-        let second_height =
-            course.second.map_or(self.tables.imap.table.root.height, |state| state.map.height);
-        let top = first.map.height.max(second_height);
-        let is_whole = self.numbers_below(&mut course, top, 0)?;
+        let mut course = Course {
+            first,
+            second,
+            from: from.0,
+            end: u64::MAX,
+            leaves_left: LEAVES_AT_ONCE.min(self.needs_at_once()),
+            needs: Vec::new(),
+            numbers: BTreeMap::new(),
+        };
+        let level = first.map.height.max(self.root_of_second(&course).height);
+        let top = Pair {
+            level,
+            index: 0,
+            first: top_of(&first.map, level),
+            second: top_of(&self.root_of_second(&course), level),
+        };
+        let is_whole = self.numbers_below(&mut course, top)?;
+        if !course.needs.is_empty() {
+            return Err(Stop::Need(course.needs));
+        }
         if course.second.is_none() {
             self.add_newer(&mut course);
         }
-        let mut changed = Vec::new();
-        for ino in &course.numbers {
-            changed.extend(self.compare_inode(&course, *ino)?);
+        let (mut changed, mut needs) = (Vec::new(), Vec::new());
+        for (ino, ptrs) in &course.numbers {
+            changed.extend(gather_needs(self.compare_inode(&course, *ino, *ptrs), &mut needs)?.flatten());
+        }
+        if !needs.is_empty() {
+            return Err(Stop::Need(needs));
         }
         found.append(&mut changed);
         Ok((!is_whole).then_some(InodeNo(course.end)))
     }
 
+    fn needs_at_once(&self) -> usize {
+        NEEDS_BYTES / self.geo.block_bytes as usize
+    }
+
+    fn root_of_second(&self, course: &Course) -> TableRoot {
+        course.second.map_or(self.tables.imap.table.root, |state| state.map)
+    }
+
     /// Gathers the numbers below a block of the map that is not shared; false if there are more than one call looks at.
-    fn numbers_below(&mut self, course: &mut Course, level: u32, index: u64) -> Outcome<bool> {
+    fn numbers_below(&mut self, course: &mut Course, pair: Pair) -> Outcome<bool> {
+        let Pair { level, index, .. } = pair;
         let fan = self.tables.imap.table.fan();
         let span = fan.saturating_pow(level + 1);
         let start = index.saturating_mul(span);
-        if start.saturating_add(span) <= course.from || self.is_shared_map(course, level, index)? {
+        if start.saturating_add(span) <= course.from {
             return Ok(true);
         }
-        if course.leaves_left == 0 {
+        // Above the top of the lower map there is nothing to be shared.
+        let lower_height = course.first.map.height.min(self.root_of_second(course).height);
+        let place = self.place_in_map(level, index);
+        if level <= lower_height && self.is_same(course, &place, pair.first, pair.second)? {
+            return Ok(true);
+        }
+        let is_full = course.numbers.len() >= NUMBERS_AT_ONCE || course.needs.len() >= self.needs_at_once();
+        if course.leaves_left == 0 || is_full {
             course.end = start;
             return Ok(false);
         }
         if level == 0 {
             course.leaves_left -= 1;
-            let first = self.leaf_of(Some(&course.first), index)?;
-            let second = self.leaf_of(course.second.as_ref(), index)?;
-            // A pointer that both have is to the same record, wherever that is now.
-            let differs = |ino: &InodeNo| {
-                let at = (ino.0 - start) as usize;
-                let ptr = |leaf: &[ImapEntry]| leaf.get(at).map_or(BlockPtr::HOLE, |entry| entry.ptr);
-                ptr(&first) != ptr(&second)
-            };
-            let numbers = (start.max(course.from)..start + span).map(InodeNo);
-            let seen = numbers.filter(|ino| !is_unseen(*ino) && *ino >= InodeNo::ROOT);
-            course.numbers.extend(seen.filter(differs));
+            self.numbers_in_leaf(course, pair)?;
             return Ok(true);
         }
-        for slot in 0..fan {
-            if !self.numbers_below(course, level - 1, index * fan + slot)? {
+        let first = self.ptrs_below(&course.first, pair, pair.first);
+        let first = gather_needs(first, &mut course.needs)?;
+        let second = self.ptrs_below_second(course, pair);
+        let second = gather_needs(second, &mut course.needs)?;
+        let (Some(first), Some(second)) = (first, second) else { return Ok(true) };
+        let below = |ptrs: &[BlockPtr], slot| ptrs.get(slot as usize).copied().unwrap_or(BlockPtr::HOLE);
+        for slot in 0..fan.min(first.len().max(second.len()) as u64) {
+            let (first, second) = (below(&first, slot), below(&second, slot));
+            let pair = Pair { level: level - 1, index: index * fan + slot, first, second };
+            let is_whole = self.numbers_below(course, pair);
+            if gather_needs(is_whole, &mut course.needs)? == Some(false) {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    /// The entries of a leaf of a state's map, or of the present's; empty where nothing is in use.
-    fn leaf_of(&mut self, state: Option<&StateRoot>, index: u64) -> Outcome<Vec<ImapEntry>> {
-        let Some(state) = state else { return self.tables.imap.table.leaf(&mut self.shelf, index) };
-        let leaf = self.past_map_ptr(state, 0, index)?;
-        if !leaf.is_stored() {
-            return Ok(Vec::new());
+    /// Adds the numbers of a leaf whose pointers differ. One that both have is to the same record, wherever that is now.
+    fn numbers_in_leaf(&mut self, course: &mut Course, pair: Pair) -> Outcome<()> {
+        let fan = self.tables.imap.table.fan();
+        let first = self.block_of_map(&course.first, pair, pair.first);
+        let first = gather_needs(first, &mut course.needs)?;
+        let second = match course.second {
+            Some(state) => self.block_of_map(&state, pair, pair.second),
+            None => self.tables.imap.table.block(&mut self.shelf, 0, pair.index),
+        };
+        let second = gather_needs(second, &mut course.needs)?;
+        let (Some(first), Some(second)) = (first, second) else { return Ok(()) };
+        let start = pair.index * fan;
+        for slot in course.from.saturating_sub(start)..fan {
+            let ptr =
+                |leaf: &Option<Buf>| leaf.as_ref().map_or(BlockPtr::HOLE, |leaf| entry_in(leaf, slot).ptr);
+            let (first, second, ino) = (ptr(&first), ptr(&second), InodeNo(start + slot));
+            if first != second && !is_unseen(ino) && ino >= InodeNo::ROOT {
+                course.numbers.insert(ino, Some((first, second)));
+            }
         }
-        let place = self.place_in_map(0, index);
-        let block = self.past_block(&place, state.epoch, leaf, self.geo.block_bytes)?;
-        Ok((0..self.tables.imap.table.fan()).map(|slot| entry_in(&block, slot)).collect())
+        Ok(())
     }
 
-    /// True if both states have the same block of the map, or none.
-    fn is_shared_map(&mut self, course: &Course, level: u32, index: u64) -> Outcome<bool> {
-        let first = self.past_map_ptr(&course.first, level, index)?;
-        let place = self.place_in_map(level, index);
-        let first = self.followed(&place, course.first.epoch, first)?;
+    /// The stored bytes of a block of a state's map; `None` where nothing is in use.
+    fn block_of_map(&mut self, state: &StateRoot, at: Pair, ptr: BlockPtr) -> Outcome<Option<Buf>> {
+        if !ptr.is_stored() {
+            return Ok(None);
+        }
+        let place = self.place_in_map(at.level, at.index);
+        self.past_block(&place, state.epoch, ptr, self.geo.block_bytes).map(Some)
+    }
+
+    /// What the second state's block points to; less than the map's fan where the rest is not in use.
+    fn ptrs_below_second(&mut self, course: &Course, at: Pair) -> Outcome<Vec<BlockPtr>> {
+        if let Some(state) = &course.second {
+            return self.ptrs_below(state, at, at.second);
+        }
+        let root = self.tables.imap.table.root;
+        if at.level > root.height {
+            return Ok(vec![top_of(&root, at.level - 1)]);
+        }
+        let block = self.tables.imap.table.block(&mut self.shelf, at.level, at.index)?;
+        Ok(block.map_or_else(Vec::new, |block| ptrs_in(&block)))
+    }
+
+    fn ptrs_below(&mut self, state: &StateRoot, at: Pair, ptr: BlockPtr) -> Outcome<Vec<BlockPtr>> {
+        if at.level > state.map.height {
+            return Ok(vec![top_of(&state.map, at.level - 1)]);
+        }
+        Ok(self.block_of_map(state, at, ptr)?.map_or_else(Vec::new, |block| ptrs_in(&block)))
+    }
+
+    /// True if pointers of both states to one place are to the same block or record, wherever it is now, or both to none.
+    fn is_same(
+        &mut self,
+        course: &Course,
+        place: &PointCursor,
+        first: BlockPtr,
+        second: BlockPtr,
+    ) -> Outcome<bool> {
+        if first == second {
+            return Ok(true);
+        }
+        // What moves keeps its birth.
+        if !first.is_stored() || !second.is_stored() || first.birth != second.birth {
+            return Ok(false);
+        }
+        let first = self.follow(place, course.first.epoch, first)?;
         let second = match &course.second {
-            Some(state) => {
-                let ptr = self.past_map_ptr(state, level, index)?;
-                self.followed(&place, state.epoch, ptr)?
-            }
-            None => self.tables.imap.table.ptr(&mut self.shelf, level, index)?,
+            Some(state) => self.follow(place, state.epoch, second)?,
+            None => second,
         };
         Ok(first == second)
-    }
-
-    fn followed(&mut self, place: &PointCursor, state: Epoch, ptr: BlockPtr) -> Outcome<BlockPtr> {
-        if ptr.is_stored() { self.follow(place, state, ptr) } else { Ok(BlockPtr::HOLE) }
     }
 
     /// Adds inodes of the present that are newer than its map. If there is more to come, only those before it.
@@ -144,29 +237,52 @@ impl Lfs {
         let numbers = course.from..course.end;
         let dirty = self.files.dirty().map(|(ino, _)| ino).filter(|ino| numbers.contains(&ino.0));
         let newer = self.tables.imap.newer_in(numbers.clone());
-        course.numbers.extend(newer.chain(dirty).filter(|ino| !is_unseen(*ino) && *ino >= InodeNo::ROOT));
+        for ino in newer.chain(dirty).filter(|ino| !is_unseen(*ino) && *ino >= InodeNo::ROOT) {
+            course.numbers.entry(ino).or_insert(None);
+        }
     }
 
-    fn compare_inode(&mut self, course: &Course, ino: InodeNo) -> Outcome<Option<Differing>> {
-        let first = self.past_entry(&course.first, ino)?;
-        let place = place_of_record(ino);
-        let before = self.followed(&place, course.first.epoch, first.ptr)?;
-        let (is_in_second, is_same) = match &course.second {
-            Some(state) => {
-                let second = self.past_entry(state, ino)?;
-                let after = self.followed(&place, state.epoch, second.ptr)?;
-                (second.is_used(), before == after)
+    /// Compares an inode; `ptrs` are those that the leaves of both maps have, if they were read.
+    fn compare_inode(
+        &mut self,
+        course: &Course,
+        ino: InodeNo,
+        ptrs: Option<(BlockPtr, BlockPtr)>,
+    ) -> Outcome<Option<Differing>> {
+        let first = match ptrs {
+            Some((first, _)) => first,
+            None => self.past_entry(&course.first, ino)?.ptr,
+        };
+        let (second, is_in_second, is_changed) = match (&course.second, ptrs) {
+            (Some(_), Some((_, second))) => (second, !second.is_hole(), false),
+            (Some(state), None) => {
+                let second = self.past_entry(state, ino)?.ptr;
+                (second, !second.is_hole(), false)
             }
-            None => {
+            (None, _) => {
                 let entry = self.tables.imap.get(&mut self.shelf, ino)?;
                 let core = self.files.peek(ino);
                 let is_changed = core.is_some_and(|core| core.dirty.is_some() && !core.only_moves);
                 let is_used = core.map_or(entry.is_used(), |core| !core.freed);
-                (is_used, before == entry.ptr && !is_changed)
+                (entry.ptr, is_used, is_changed)
             }
         };
-        let is_in_first = first.is_used();
-        let differs = !is_same && (is_in_first || is_in_second);
-        Ok(differs.then_some(Differing { ino, is_in_first, is_in_second }))
+        let is_in_first = !first.is_hole();
+        if !is_in_first && !is_in_second
+            || !is_changed && self.is_same(course, &place_of_record(ino), first, second)?
+        {
+            return Ok(None);
+        }
+        Ok(Some(Differing { ino, is_in_first, is_in_second }))
     }
+}
+
+/// The pointer to the one block that a map has in a level, from its top upwards.
+fn top_of(map: &TableRoot, level: u32) -> BlockPtr {
+    if level == map.height { map.ptr } else { BlockPtr::HOLE }
+}
+
+/// The pointers in a stored block of the inode map, which ends where its last entry can be.
+fn ptrs_in(block: &[u8]) -> Vec<BlockPtr> {
+    block.as_chunks::<TABLE_ENTRY_BYTES>().0.iter().map(|node| Node::decode(node).ptr).collect()
 }

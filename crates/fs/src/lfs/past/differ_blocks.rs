@@ -51,6 +51,8 @@ struct Course<'f> {
     second: Epoch,
     /// Blocks from here on.
     from: BlockIndex,
+    /// Behind the file's last block in the second state. What lies there is a hole in both, or a truncation frees it.
+    end: BlockIndex,
     /// Pointers that the call may still look at.
     left: u32,
     /// Where the rest starts.
@@ -60,8 +62,8 @@ struct Course<'f> {
 
 impl Lfs {
     /// Lists, in `found`, how the content of a file in state `second` differs from that in state `first`, from block `from` on, ascending.
-    /// `None`: from a file without content. Returns where the rest starts; `None` if that was all. Content in the inode itself is not
-    /// looked at.
+    /// `None`: from a file without content. Holes from block `end` on, where the file ends in state `second`, are left out. Returns where the
+    /// rest starts; `None` if that was all. Content in the inode itself is not looked at.
     ///
     /// # Errors
     /// `NotFound` if a state is not retained, or has no such file; `Need`, `Corrupt`.
@@ -70,12 +72,12 @@ impl Lfs {
         first: Option<Epoch>,
         second: Epoch,
         ino: InodeNo,
-        from: BlockIndex,
+        Range { start: from, end }: Range<BlockIndex>,
         found: &mut Vec<BlockChange>,
     ) -> Outcome<Option<BlockIndex>> {
         let before = first.map(|state| self.content_roots(state, ino)).transpose()?;
         let after = self.content_roots(second, ino)?;
-        let mut course = Course { ino, first, second, from, left: POINTERS_AT_ONCE, rest: None, found };
+        let mut course = Course { ino, first, second, from, end, left: POINTERS_AT_ONCE, rest: None, found };
         for slot in 0..SLOTS {
             let (level, index) = Map::root(slot);
             let old =
@@ -116,22 +118,26 @@ impl Lfs {
         }
         course.left -= 1;
         let place = self.place_of(&BlockKey { ino: course.ino, fork: Fork::Data, level, index });
-        let before = course.first.map_or(Ok(old), |state| self.where_now(&place, state, old))?;
-        let after = self.where_now(&place, course.second, new)?;
-        if before == after {
+        if self.is_same_block(course, &place, old, new)? {
             return Ok(());
         }
-        if level == 0 || !after.is_stored() {
-            course.note(below, &after);
+        if level == 0 || !new.is_stored() {
+            course.note(below, &new);
             return Ok(());
         }
         for slot in 0..map.pointers_per_block() as usize {
+            let now = self.past_child(&place, course.second, new, slot)?;
+            let index = map.child(level, index, slot);
+            let is_behind = now == BlockPtr::HOLE && map.first_data(level - 1, index) >= course.end;
+            // The old block need not be read for those.
+            let is_new = level == 1 && now.is_stored() && course.first.is_some_and(|state| now.birth > state);
             let child = match course.first {
-                Some(state) if before.is_stored() => self.past_child(&place, state, old, slot)?,
+                Some(state) if old.is_stored() && !is_new && !is_behind => {
+                    self.past_child(&place, state, old, slot)?
+                }
                 _ => BlockPtr::HOLE,
             };
-            let now = self.past_child(&place, course.second, new, slot)?;
-            self.differ_below(course, (level - 1, map.child(level, index, slot)), child, now)?;
+            self.differ_below(course, (level - 1, index), child, now)?;
             if course.rest.is_some() {
                 break;
             }
@@ -139,8 +145,20 @@ impl Lfs {
         Ok(())
     }
 
-    fn where_now(&mut self, place: &PointCursor, state: Epoch, ptr: BlockPtr) -> Outcome<BlockPtr> {
-        if ptr.is_stored() { self.follow(place, state, ptr) } else { Ok(ptr) }
+    /// True if pointers of both states to one place are to the same block, wherever it is now, or the place has none in both.
+    fn is_same_block(
+        &mut self,
+        course: &Course<'_>,
+        place: &PointCursor,
+        old: BlockPtr,
+        new: BlockPtr,
+    ) -> Outcome<bool> {
+        let Some(first) = course.first.filter(|_| old != new) else { return Ok(old == new) };
+        // What moves keeps its birth.
+        if !old.is_stored() || !new.is_stored() || old.birth != new.birth {
+            return Ok(false);
+        }
+        Ok(self.follow(place, first, old)? == self.follow(place, course.second, new)?)
     }
 }
 
