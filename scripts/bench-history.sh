@@ -147,7 +147,7 @@ bytes_read() {
         awk '/^read_bytes/ { print $2 }' "/proc/$daemon/io"
     else
         device=$(findmnt -n -o SOURCE "$dir/$1")
-        awk '{ print $3 * 512 }' "/sys/block/${device#/dev/}/stat"
+        awk '{ printf "%d\n", $3 * 512 }' "/sys/block/${device#/dev/}/stat"
     fi
 }
 
