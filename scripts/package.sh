@@ -21,7 +21,7 @@ name=firnfs_${version}_$architecture
 root=target/debian/$name
 # An older version beside it would be installed, too, by the line in the README.
 rm -rf "$root" target/debian/firnfs_*.deb
-mkdir -p "$root/DEBIAN" "$root/usr/bin" "$root/usr/sbin" "$root/usr/lib/systemd/system" "$root/etc/firnfs" \
+mkdir -p "$root/DEBIAN" "$root/usr/bin" "$root/usr/sbin" "$root/usr/lib/systemd/system" "$root/usr/lib/udev/rules.d" "$root/etc/firnfs" \
     "$root/usr/share/man/man1" "$root/usr/share/man/man7" "$root/usr/share/man/man8" "$root/usr/share/doc/firnfs/examples" \
     "$root/usr/share/bash-completion/completions" "$root/usr/share/zsh/vendor-completions" \
     "$root/usr/share/fish/vendor_completions.d"
@@ -40,6 +40,7 @@ done
 "$root/usr/bin/firn" completions zsh >"$root/usr/share/zsh/vendor-completions/_firn"
 "$root/usr/bin/firn" completions fish >"$root/usr/share/fish/vendor_completions.d/firn.fish"
 install -m 644 contrib/systemd/firn@.service "$root/usr/lib/systemd/system/"
+install -m 644 contrib/udev/61-firnfs.rules "$root/usr/lib/udev/rules.d/"
 install -m 644 contrib/systemd/README.md "$root/usr/share/doc/firnfs/README.systemd.md"
 install -m 644 contrib/systemd/srv-data.mount contrib/libblkid/firnfs.patch examples/monitoring/* \
     "$root/usr/share/doc/firnfs/examples/"

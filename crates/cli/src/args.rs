@@ -15,7 +15,7 @@ use crate::history::{
 };
 use crate::manual::{CompletionsArgs, ManArgs};
 use crate::mkfs::MkfsArgs;
-use crate::mounting::{MountArgs, SyncArgs, UmountArgs};
+use crate::mounting::{MountArgs, SyncArgs, UdevArgs, UmountArgs};
 use crate::paper::PaperArgs;
 use crate::quota::QuotaArgs;
 use crate::record::RecordArgs;
@@ -143,6 +143,9 @@ pub enum Command {
     Completions(CompletionsArgs),
     /// Write the man pages
     Man(ManArgs),
+    /// Print what a block device holds, for the rule of udev that comes with firn
+    #[command(hide = true)]
+    UdevId(UdevArgs),
 }
 
 /// For clap: a size such as `20G`, in bytes.

@@ -138,6 +138,7 @@ fn run(cli: Cli, name: String) -> Done<ExitCode> {
         Command::Workload(command) => workload::run(&command, &mut output),
         Command::Record(args) => record::run(&args, &mut output),
         Command::Completions(args) => manual::completions(&args, &mut output),
+        Command::UdevId(args) => mounting::udev_id(&args),
         Command::Man(args) => manual::man(&args, &mut output),
     }?;
     Ok(ExitCode::SUCCESS)

@@ -17,11 +17,13 @@ mod remount;
 mod switch;
 mod tags;
 pub mod thresholds;
+mod udev;
 
 pub use helper::command_line;
 pub use options::{MountArgs, MountPlan};
 pub use release::{SyncArgs, UmountArgs, sync, umount};
 pub use tags::all as tags_of_volumes;
+pub use udev::{UdevArgs, udev_id};
 
 use crate::failure::{Done, Exit, Failure};
 use crate::freeze;

@@ -1,6 +1,6 @@
 //! `LABEL=` and `UUID=` as the volume to mount: finds the block device by its superblock, as blkid(8) would if it knew firnfs.
 //!
-//! Callers: `open`. It reads 4 KiB of each block device that the kernel lists.
+//! Callers: `open`, `udev`. It reads 4 KiB of each block device that the kernel lists.
 
 use crate::dump::views::uuid_text;
 use crate::failure::{Done, Exit, Failure};
@@ -87,7 +87,7 @@ fn has(device: &Path, tag: &Tag) -> bool {
 }
 
 /// Label and uuid of the volume on a device; `None` if there is none, or the device cannot be read.
-fn names_of(device: &Path) -> Option<(String, [u8; 16])> {
+pub(super) fn names_of(device: &Path) -> Option<(String, [u8; 16])> {
     let mut bytes = [0; SUPERBLOCK_BYTES];
     File::open(device).and_then(|file| file.read_exact_at(&mut bytes, SUPERBLOCK_PRIMARY_AT)).ok()?;
     // Both kinds have their first superblock in the same place.

@@ -67,6 +67,47 @@ fn a_device_is_mounted_by_label_and_by_uuid() {
     eventually("the loop device is free", detached);
 }
 
+/// The rule for udev makes the links by which mount(8) and systemd find a label and a UUID; one for a label with a blank has the name that
+/// mount(8) looks for.
+#[test]
+fn a_rule_of_udev_links_a_device_by_label_and_by_uuid() {
+    if !can_mount() || !is_root() {
+        return;
+    }
+    if Command::new("udevadm").arg("--version").output().is_err() {
+        eprintln!("SKIPPED: NOT TESTED: udevadm is missing");
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let (image, rules) = (directory.path().join("disk.img"), directory.path().join("61-firnfs.rules"));
+    let told = firn_ok(&["mkfs", image.to_str().unwrap(), "--size", "32M", "--label", "my disk"]);
+    let uuid = told.split("uuid ").nth(1).unwrap().trim().to_owned();
+    let properties = firn_ok(&["udev-id", image.to_str().unwrap()]);
+    assert!(properties.contains(&format!("ID_FS_UUID={uuid}\n")), "{properties}");
+    let looped = Command::new("losetup").args(["--find", "--show"]).arg(&image).output();
+    let Some(device) = looped.ok().filter(|output| output.status.success()) else {
+        eprintln!("skipped: no loop devices");
+        return;
+    };
+    let device = String::from_utf8(device.stdout).unwrap().trim().to_owned();
+    let rule = include_str!("../../../../contrib/udev/61-firnfs.rules");
+    std::fs::write(&rules, rule.replace("/usr/bin/firn", FIRN)).unwrap();
+    // In a namespace of its own, so that the rule is nobody else's. What udevadm finds out it only prints.
+    let script = format!(
+        "mkdir -p /run/udev && mount -t tmpfs none /run/udev && mkdir /run/udev/rules.d && cp {} /run/udev/rules.d/ &&
+        udevadm test --action=change /sys/class/block/{} 2>&1",
+        rules.display(),
+        device.rsplit('/').next().unwrap()
+    );
+    let tested = Command::new("unshare").args(["--mount", "sh", "-c", &script]).output().unwrap();
+    let tested = String::from_utf8_lossy(&tested.stdout).into_owned();
+    assert!(Command::new("losetup").args(["--detach", &device]).status().unwrap().success());
+    let links = tested.lines().find_map(|line| line.strip_prefix("DEVLINKS=")).unwrap_or(&tested);
+    for link in ["/dev/disk/by-label/my\\x20disk".to_owned(), format!("/dev/disk/by-uuid/{uuid}")] {
+        assert!(links.split(' ').any(|name| name == link), "{link}: {tested}");
+    }
+}
+
 #[test]
 fn links_named_as_the_helpers_of_mkfs_and_fsck_do_their_work() {
     let directory = tempfile::tempdir().unwrap();
