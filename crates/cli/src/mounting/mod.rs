@@ -50,6 +50,9 @@ pub fn mount(args: &MountArgs) -> Done {
     if plan.mount_options.remount {
         return remount::remount(args, &plan);
     }
+    if !plan.daemon && past::mount_beside(&plan)? {
+        return Ok(());
+    }
     if !plan.foreground && !plan.daemon {
         return daemon::start();
     }

@@ -57,7 +57,8 @@ fusermount3, with access for themselves only. A mount that a crashed daemon left
 not see reads that the kernel's page cache answers, so they change no access time.
 
 IMAGE@STATE mounts what 'firn log IMAGE' lists, by its name, its number or a time (\"2 hours ago\"), read-only; any number of
-such mounts can be there, but not while the image is mounted to be written: then the states are in MOUNTPOINT/.firn/history.
+such mounts can be there. While the image is mounted to be written, only root can add them, as bind mounts of what everybody
+finds in MOUNTPOINT/.firn/history; the volume is unmounted after them.
 
 Policies:   {AGELESS_POLICIES}, {AGE_THRESHOLD}
 Placements: {PLACEMENTS}

@@ -2,6 +2,7 @@
 
 use super::open::log_options;
 use super::options::{MountPlan, Source};
+use super::{failure_of, tags};
 use crate::failure::{Done, Exit, Failure};
 use crate::history::{HISTORY_DIR, States, has_no_history, split_state, states_of_volume};
 use crate::mkfs::open_failed;
@@ -11,7 +12,8 @@ use firnfs::lfs::Lfs;
 use firnfs::vfs::AtimeMode;
 use firnfs_device::{Access, FileDevice, FileOptions, Lock, SystemClock};
 use firnfs_format::Epoch;
-use firnfs_fuse::mount;
+use firnfs_fuse::SessionError;
+use firnfs_fuse::mount::{self, table::Mount};
 use firnfs_manage::{VolumeKind, kind_of, open_point};
 use firnfs_volume::Volume;
 use rustix::fs::{StatVfsMountFlags, statvfs};
@@ -55,20 +57,53 @@ pub(super) fn volume(plan: &MountPlan, image: &Path, word: &str) -> Done<(Volume
     Ok((volume, PathBuf::from(source)))
 }
 
+/// Mounts a state of a volume that is mounted itself: the daemon shows the states, so the state's directory appears in the other place as
+/// well. False if this is no such plan.
+///
+/// # Errors
+/// There is no such state; the caller is not root; it is to be served in the foreground.
+pub(super) fn mount_beside(plan: &MountPlan) -> Done<bool> {
+    let (Source::Image(path), Some(word)) = (&plan.source, &plan.state) else { return Ok(false) };
+    let image = tags::resolve(path)?;
+    let Some((mounted, directory)) = shown_by_mount(&image, word)? else { return Ok(false) };
+    if !rustix::process::geteuid().is_root() {
+        return Err(refusal(&image, &mounted, &directory));
+    }
+    if plan.foreground {
+        return Err(refusal(&image, &mounted, &directory)
+            .advise("without --foreground: the daemon of that mount serves the state too"));
+    }
+    let mountpoint = mount::prepare_mountpoint(&plan.mountpoint);
+    let bound = mountpoint.and_then(|at| mount::bind_read_only(&directory, &at, &plan.mount_options));
+    bound.map(|()| true).map_err(|e| failure_of(&SessionError::Mount(e)))
+}
+
 /// Refuses an image that a mount may change: that mount shows its states.
 fn refuse_written(image: &Path, word: &str) -> Done {
+    match shown_by_mount(image, word)? {
+        None => Ok(()),
+        Some((mounted, directory)) => Err(refusal(image, &mounted, &directory)),
+    }
+}
+
+fn refusal(image: &Path, mounted: &Mount, directory: &Path) -> Failure {
+    let message = format!("{} is mounted on {}", readable(&image), readable(&mounted.mountpoint));
+    Failure::new(Exit::Refused, message).advise(format!("look into {}", shell_word(&directory)))
+}
+
+/// The mount that may change an image, and the directory in which it shows the state.
+fn shown_by_mount(image: &Path, word: &str) -> Done<Option<(Mount, PathBuf)>> {
     let failed = |e: std::io::Error| Failure::io("cannot read", Path::new("/proc/self/mountinfo"), &e);
-    let Some(mounted) = mount_of_image(image).map_err(failed)? else { return Ok(()) };
+    let Some(mounted) = mount_of_image(image).map_err(failed)? else { return Ok(None) };
     let flags = statvfs(&mounted.mountpoint).map(|found| found.f_flag);
     if mount::is_dead(&mounted.mountpoint)
         || flags.is_ok_and(|flags| flags.contains(StatVfsMountFlags::RDONLY))
     {
-        return Ok(());
+        return Ok(None);
     }
     let states = States::of_mount(&mounted)?;
-    let state = mounted.mountpoint.join(HISTORY_DIR).join(&states.find(word)?.name);
-    let message = format!("{} is mounted on {}", readable(image), readable(&mounted.mountpoint));
-    Err(Failure::new(Exit::Refused, message).advise(format!("look into {}", shell_word(&state))))
+    let directory = mounted.mountpoint.join(HISTORY_DIR).join(&states.find(word)?.name);
+    Ok(Some((mounted, directory)))
 }
 
 /// Takes the state off `IMAGE@STATE`, if there is such an image.

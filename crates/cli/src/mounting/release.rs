@@ -5,6 +5,7 @@
 
 use crate::completion::values;
 use crate::failure::{Done, Exit, Failure};
+use crate::names::{readable, shell_word};
 use clap::Args;
 use firnfs_fuse::MountError;
 use firnfs_fuse::control::{Client, ClientError};
@@ -55,7 +56,14 @@ pub fn sync(args: &SyncArgs) -> Done {
 /// # Errors
 /// Not a mount, busy, not allowed, or closing the volume failed.
 pub fn umount(args: &UmountArgs) -> Done {
+    if let Some(part) = table::part_on(&args.path).map_err(|e| no_table(&e))? {
+        // A state beside the present, or another bind mount: the daemon goes on.
+        return unmount(&part.mountpoint, args.lazy);
+    }
     let mount = find_mount(&args.path)?;
+    if !args.lazy {
+        refuse_parts(&mount)?;
+    }
     let mut client = match Client::for_mount(&mount) {
         Ok(client) => client,
         // The daemon is dead and will not close the volume; the remains of the mount can still be cleared.
@@ -79,18 +87,35 @@ pub fn umount(args: &UmountArgs) -> Done {
 }
 
 fn find_mount(path: &Path) -> Done<table::Mount> {
-    let failed = |e: std::io::Error| Failure::io("cannot read", Path::new("/proc/self/mountinfo"), &e);
     let by_source = |mounts: Vec<table::Mount>| {
         let wanted = path.canonicalize().ok()?;
         mounts.into_iter().rev().find(|mount| mount.source == wanted)
     };
-    if let Some(mount) = table::mount_of(path).map_err(failed)? {
+    if let Some(mount) = table::mount_of(path).map_err(|e| no_table(&e))? {
         return Ok(mount);
     }
-    by_source(table::firnfs_mounts().map_err(failed)?).ok_or_else(|| {
+    by_source(table::firnfs_mounts().map_err(|e| no_table(&e))?).ok_or_else(|| {
         let error = MountError::NotMounted(path.to_owned());
         Failure::new(Exit::NotAVolume, error.to_string())
     })
+}
+
+/// Refuses to unmount a volume of which a part is mounted elsewhere as well: its daemon would not end before that is unmounted, and a caller
+/// would wait.
+fn refuse_parts(mount: &table::Mount) -> Done {
+    let all = table::firnfs_mounts().map_err(|e| no_table(&e))?;
+    let parts = all.iter().filter(|other| other.device == mount.device && !other.is_whole());
+    let names: Vec<String> = parts.map(|part| shell_word(&part.mountpoint)).collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    let message =
+        format!("a part of {} is also mounted on {}", readable(&mount.mountpoint), names.join(" and "));
+    Err(Failure::new(Exit::Refused, message).advise(format!("first 'firn umount {}'", names[0])))
+}
+
+fn no_table(error: &std::io::Error) -> Failure {
+    Failure::io("cannot read", Path::new("/proc/self/mountinfo"), error)
 }
 
 fn unmount(mountpoint: &Path, lazy: bool) -> Done {

@@ -284,7 +284,7 @@ fn ctrl_c_leaves_nothing_half() {
 }
 
 #[test]
-fn a_state_of_an_image_is_mounted_beside_others_and_not_beside_a_writer() {
+fn a_state_of_an_image_is_mounted_beside_others_and_by_root_beside_a_writer() {
     if !can_mount() {
         return;
     }
@@ -302,10 +302,14 @@ fn a_state_of_an_image_is_mounted_beside_others_and_not_beside_a_writer() {
         path
     });
     let at = |state: &str| format!("{image}@{state}");
-    let line = complaint(&["mount", &at("one"), first.to_str().unwrap()]);
-    assert!(line.contains(&format!("look into {mnt}/.firn/history/one")), "{line}");
     let line = complaint(&["mount", &format!("{image}@nothing"), first.to_str().unwrap()]);
     assert!(line.contains("'nothing' is neither a state"), "no place that is not there: {line}");
+    if is_root() {
+        assert_mounted_beside(&mount, [&first, &second]);
+    } else {
+        let line = complaint(&["mount", &at("one"), first.to_str().unwrap()]);
+        assert!(line.contains(&format!("look into {mnt}/.firn/history/one")), "{line}");
+    }
     mount.umount();
     firn_ok(&["mount", &at("one"), first.to_str().unwrap()]);
     firn_ok(&["mount", &at("now"), second.to_str().unwrap()]);
@@ -318,6 +322,27 @@ fn a_state_of_an_image_is_mounted_beside_others_and_not_beside_a_writer() {
     }
     assert!(complaint(&["mount", &at("three"), first.to_str().unwrap()]).contains("neither a state"));
     mount.mount_image(&[]);
+    assert_eq!(read(&mount.mnt), "three");
+}
+
+/// States of a volume that is in use appear in other places too, read-only; unmounting one of them leaves the volume as it is.
+fn assert_mounted_beside(mount: &Mount, places: [&Path; 2]) {
+    let (mnt, image) = (mount.mnt.to_str().unwrap(), mount.image.to_str().unwrap());
+    let [first, second] = places.map(|place| place.to_str().unwrap());
+    firn_ok(&["mount", &format!("{image}@one"), first]);
+    firn_ok(&["mount", &format!("{image}@two"), second]);
+    let read = |path: &Path| fs::read_to_string(path.join("f")).unwrap();
+    assert_eq!(places.map(read), ["one", "two"]);
+    let refused = fs::write(places[0].join("f"), "x").unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::ReadOnlyFilesystem);
+    fs::write(mount.path("f"), "three").unwrap();
+    // Commands for the volume still find its own mount.
+    assert!(firn_ok(&["stat", mnt]).contains(mnt));
+    let line = complaint(&["umount", mnt]);
+    assert!(line.contains(first) && line.contains("is also mounted on"), "{line}");
+    for place in [first, second] {
+        firn_ok(&["umount", place]);
+    }
     assert_eq!(read(&mount.mnt), "three");
 }
 

@@ -159,6 +159,21 @@ pub fn remount(mountpoint: &Path, options: &MountOptions) -> Result<(), MountErr
     })
 }
 
+/// Shows a directory in another place as well, read-only; only root may. Needs no daemon of its own.
+///
+/// # Errors
+/// As the system reports.
+pub fn bind_read_only(directory: &Path, mountpoint: &Path, options: &MountOptions) -> Result<(), MountError> {
+    let failed = |errno| MountError::System { action: "mount", errno };
+    rustix::mount::mount_bind(directory, mountpoint).map_err(failed)?;
+    let flags = options.flags() | MountFlags::BIND | MountFlags::RDONLY;
+    rustix::mount::mount_remount(mountpoint, flags, c"").map_err(|errno| {
+        // The first failure is the one to be told.
+        let _left = unmount(mountpoint, true);
+        failed(errno)
+    })
+}
+
 /// Makes a mountpoint usable: absolute, a directory, and free of dead mounts that a crashed firnfs daemon left.
 ///
 /// # Errors

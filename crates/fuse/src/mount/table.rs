@@ -14,6 +14,8 @@ pub const FS_TYPES: [&str; 2] = ["fuse.firnfs", "fuseblk.firnfs"];
 pub struct Mount {
     /// Device number, as st_dev of files on it shows it.
     pub device: (u32, u32),
+    /// The directory of the volume that is shown there: `/`, unless it is a bind mount of a part.
+    pub root: PathBuf,
     /// The directory on which it is mounted.
     pub mountpoint: PathBuf,
     /// `fuse.firnfs` or `fuseblk.firnfs`.
@@ -24,14 +26,35 @@ pub struct Mount {
     pub owner_uid: u32,
 }
 
-/// All mounts of firnfs that this process sees, oldest first.
+impl Mount {
+    /// It shows the whole volume.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.root == Path::new("/")
+    }
+}
+
+/// All mounts of firnfs that this process sees: first bind mounts of parts, then those of whole volumes; among each, oldest first.
 ///
 /// # Errors
 /// As reading `/proc/self/mountinfo` reports.
 pub fn firnfs_mounts() -> std::io::Result<Vec<Mount>> {
     let bytes = std::fs::read("/proc/self/mountinfo")?;
     let lines = bytes.split(|&b| b == b'\n');
-    Ok(lines.filter_map(parse_line).filter(|m| FS_TYPES.contains(&m.fs_type.as_str())).collect())
+    let ours = lines.filter_map(parse_line).filter(|m| FS_TYPES.contains(&m.fs_type.as_str()));
+    let (whole, mut all): (Vec<Mount>, Vec<Mount>) = ours.partition(Mount::is_whole);
+    all.extend(whole);
+    Ok(all)
+}
+
+/// The bind mount of a part of a volume that is mounted on exactly this directory.
+///
+/// # Errors
+/// As reading `/proc/self/mountinfo` reports.
+pub fn part_on(directory: &Path) -> std::io::Result<Option<Mount>> {
+    let resolved = resolve_parent(&std::path::absolute(directory)?);
+    let mut mounts = firnfs_mounts()?.into_iter().rev();
+    Ok(mounts.find(|mount| mount.mountpoint == resolved).filter(|mount| !mount.is_whole()))
 }
 
 /// The mount that holds `path`. For a dead mount, which no longer answers, `path` must be its mountpoint. Of several
@@ -67,6 +90,7 @@ fn parse_line(line: &[u8]) -> Option<Mount> {
     let owner = super_options.split(',').find_map(|word| word.strip_prefix("user_id="));
     Some(Mount {
         device: (major.parse().ok()?, minor.parse().ok()?),
+        root: unescape(fields.get(3)?),
         mountpoint: unescape(fields.get(4)?),
         fs_type: String::from_utf8_lossy(fields.get(separator + 1)?).into_owned(),
         source: unescape(fields.get(separator + 2)?),
@@ -101,6 +125,9 @@ mod tests {
         let mount = parse_line(line).unwrap();
         assert_eq!((mount.device, mount.owner_uid), ((0, 52), 1000));
         assert_eq!(mount.mountpoint, Path::new("/mnt/a b"));
+        assert!(mount.is_whole());
+        let part = br"37 36 0:52 /.firn/history/x /past ro - fuse.firnfs /x rw,user_id=0,group_id=0";
+        assert_eq!(parse_line(part).unwrap().root, Path::new("/.firn/history/x"));
         assert_eq!(mount.source, Path::new("/x\\y.img"));
     }
 
