@@ -29,7 +29,10 @@ firn umount "$root/mnt"
 fsck.firnfs -f "$root/disk.img" >/dev/null || fail "fsck finds errors"
 mount.firnfs "$root/disk.img" "$root/mnt" -o ro
 [ "$(cat "$root/mnt/file")" = 'from the package' ] || fail "the file is lost"
+mount.fuse.firnfs "$root/disk.img" "$root/mnt" -o remount,rw 2>/dev/null && fail "a device that is open for reading became writable"
+mount.fuse.firnfs "$root/disk.img" "$root/mnt" -o remount,cache=64M || fail "remount"
 firn umount "$root/mnt"
+[ "$(readlink "$root/usr/sbin/mount.fuseblk.firnfs")" = ../bin/firn ] || fail "no helper to remount devices"
 
 for page in "$root"/usr/share/man/man1/firn.1.gz "$root"/usr/share/man/man8/mount.firnfs.8.gz; do
     gzip -t "$page" || fail "$page"

@@ -127,17 +127,40 @@ pub enum Command {
     /// Measure file systems
     Bench(BenchArgs),
     /// Age file systems: snapshots, layout scores, workloads, replay, benchmarks
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:
+  firn age workload --random 1G --full 65 --operations 500000 -o a.fwl
+                              a workload that ages a file system
+  firn age replay a.fwl disk.img
+                              age a volume by it
+  firn age layout disk.img    how well its files are laid out then"
+    )]
     Age(AgeCommand),
     /// Simulate cleaning
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:
+  firn sim cleaning --policy greedy,cost-benefit --utilisation 0.5,0.75
+                              what cleaning costs with two policies
+  firn sim trace day.fwl      what a recording would cost on a simulated disk
+  firn sim disk hp97560       the properties of a simulated disk"
+    )]
     Sim(SimCommand),
     /// Make the figures and tables of the papers, and compare them with theirs
     Paper(PaperArgs),
     /// Record what programs ask of a mounted volume
     Record(RecordArgs),
     /// Show workloads: what programs asked of a file system; convert traces of other programs
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:
+  firn workload info day.fwl  what a recording has, and whether it is whole
+  firn workload head day.fwl -n 20
+                              its first records
+  firn workload convert day.fwl day.csv --to csv
+                              as a table"
+    )]
     Workload(WorkloadCommand),
     /// Write the completion script of a shell to standard output
     Completions(CompletionsArgs),

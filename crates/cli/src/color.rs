@@ -5,6 +5,7 @@
 
 use anstyle::{AnsiColor, Style};
 use clap::ValueEnum;
+use std::ffi::OsString;
 use std::fmt::Display;
 use std::io::IsTerminal;
 use std::sync::OnceLock;
@@ -18,6 +19,28 @@ pub enum When {
     Always,
     /// Not.
     Never,
+}
+
+impl From<When> for clap::ColorChoice {
+    fn from(when: When) -> Self {
+        match when {
+            When::Auto => Self::Auto,
+            When::Always => Self::Always,
+            When::Never => Self::Never,
+        }
+    }
+}
+
+/// What a command line asks for with `--color`, which may be wrong elsewhere.
+pub fn asked_for(words: &[OsString]) -> When {
+    let texts = words.iter().skip(1).map(|word| word.to_str().unwrap_or("")).take_while(|word| *word != "--");
+    let mut values = Vec::new();
+    let mut is_value = false;
+    for text in texts {
+        values.extend(if is_value { Some(text) } else { text.strip_prefix("--color=") });
+        is_value = text == "--color";
+    }
+    values.last().and_then(|value| When::from_str(value, false).ok()).unwrap_or(When::Auto)
 }
 
 /// What a colour says again.
@@ -94,6 +117,17 @@ mod tests {
     fn a_text_is_between_its_colour_and_the_end_of_it_or_is_as_it_was() {
         assert_eq!(painted(true, Meaning::Good, "well"), "\u{1b}[32mwell\u{1b}[0m");
         assert_eq!(painted(false, Meaning::Good, "well"), "well");
+    }
+
+    #[test]
+    fn a_command_line_says_which_colours_even_if_the_rest_of_it_is_wrong() {
+        let asked = |line: &str| asked_for(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
+        assert_eq!(asked("firn --color never stat --help"), When::Never);
+        assert_eq!(asked("firn stat --nonsense --color=never"), When::Never);
+        assert_eq!(asked("firn --color never --color always"), When::Always);
+        for line in ["firn stat", "firn --color", "firn --color maybe", "firn stat -- --color=never"] {
+            assert_eq!(asked(line), When::Auto, "{line}");
+        }
     }
 
     #[test]

@@ -5,10 +5,12 @@
 
 use crate::args::Cli;
 use clap::builder::StyledStr;
-use clap::{Command, CommandFactory};
+use clap::{ColorChoice, Command, CommandFactory};
 
 /// Columns in which examples and lists of help have to fit.
 const WIDTH: usize = 80;
+/// Help uses no more of a wide terminal: longer lines are hard to read.
+const WIDTH_MAX: usize = 120;
 /// The same in man pages, which indent them.
 const MAN_WIDTH: usize = WIDTH - 7;
 /// The second column of a list begins here at the latest; else it goes to the next line.
@@ -20,6 +22,17 @@ const NEXT_LINE_COLUMN: usize = 10;
 #[must_use]
 pub fn command() -> Command {
     laid_out(Cli::command(), WIDTH)
+}
+
+/// The same, laid out for a terminal of that many columns, if there is one, and in colours as it says.
+#[must_use]
+pub fn command_for(columns: Option<usize>, color: ColorChoice) -> Command {
+    let width = columns.map_or(WIDTH, |columns| columns.clamp(WIDTH, WIDTH_MAX));
+    let command = laid_out(Cli::command(), width).color(color);
+    match columns {
+        Some(columns) => command.term_width(columns.min(WIDTH_MAX)),
+        None => command,
+    }
 }
 
 /// The same for man pages.
@@ -41,19 +54,46 @@ fn laid_out(command: Command, width: usize) -> Command {
 fn lay_out(text: &str, width: usize) -> String {
     let mut out = String::new();
     let mut in_paragraph = false;
-    for line in text.lines() {
+    for line in with_whole_entries(text) {
         let is_entry = line.split_once(":  ").is_some_and(|(word, _)| !word.contains(' '));
         let is_prose = !line.starts_with(' ') && !line.is_empty() && !is_entry;
         if !out.is_empty() {
             out.push(if is_prose && in_paragraph { ' ' } else { '\n' });
         }
         match line.chars().count() > width && !is_prose {
-            true => break_line(&mut out, line, width),
-            false => out.push_str(line),
+            true => break_line(&mut out, &line, width),
+            false => out.push_str(&line),
         }
         in_paragraph = is_prose;
     }
     out
+}
+
+/// The lines of a text; where the second column of a list goes on in further lines, these are joined to the first one.
+fn with_whole_entries(text: &str) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    let mut second_column = None;
+    for line in text.lines() {
+        let indent = line.len() - line.trim_start().len();
+        match lines.last_mut() {
+            Some(entry) if second_column == Some(indent) => {
+                entry.push(' ');
+                entry.push_str(&line[indent..]);
+            }
+            _ => {
+                second_column = second_column_of(line);
+                lines.push(line.to_owned());
+            }
+        }
+    }
+    lines
+}
+
+/// Where the second column of a line of a list begins, if it has one.
+fn second_column_of(line: &str) -> Option<usize> {
+    let indent = line.len() - line.trim_start().len();
+    let gap = indent + line[indent..].find("  ")?;
+    (indent > 0).then(|| line.len() - line[gap..].trim_start().len())
 }
 
 /// Writes a line of two columns so that its second one is broken and stays a column.
@@ -66,10 +106,13 @@ fn break_line(out: &mut String, line: &str, width: usize) {
         None => return break_command(out, line, width),
     };
     let words = line[gap..].trim_start();
-    let second = if gap > 0 { line.len() - words.len() } else { NEXT_LINE_COLUMN };
+    let second = line.len() - words.len();
     let (mut column, at_column) = if second <= SECOND_COLUMN_MAX {
         out.push_str(&line[..second]);
         (second, second)
+    } else if gap == 0 {
+        out.push_str(&line[..NEXT_LINE_COLUMN]);
+        (NEXT_LINE_COLUMN, NEXT_LINE_COLUMN)
     } else {
         break_command(out, &line[..gap], width);
         (width, NEXT_LINE_COLUMN)
@@ -165,5 +208,34 @@ mod tests {
         let joined = broken.replace(" \\\n      ", " ");
         assert!(joined == command && broken.lines().count() == 2, "{broken}");
         assert!(broken.lines().all(|line| line.len() <= WIDTH), "{broken}");
+    }
+
+    #[test]
+    fn the_further_lines_of_a_second_column_move_with_it() {
+        let command = format!("  firn {}", "x".repeat(45));
+        let gap = " ".repeat(command.len() + 2);
+        let text = format!("{command}  begin below 60 clean segments,\n{gap}end at 120");
+        assert_eq!(
+            lay_out(&text, WIDTH),
+            format!("{command}\n          begin below 60 clean segments, end at 120")
+        );
+        assert_eq!(lay_out(&text, 120), format!("{command}  begin below 60 clean segments, end at 120"));
+        let alone = format!("{gap}{}", "word ".repeat(9));
+        assert!(lay_out(&alone, WIDTH).starts_with("          word word"), "{}", lay_out(&alone, WIDTH));
+        let near = lay_out(&format!("{}{}", " ".repeat(41), "word ".repeat(9)), WIDTH);
+        assert!(near.lines().count() == 2 && near.lines().all(|line| line.find('w') == Some(41)), "{near}");
+        assert_eq!(lay_out("  a  one\n     two\n  b  three", WIDTH), "  a  one two\n  b  three");
+    }
+
+    #[test]
+    fn a_wide_terminal_gets_long_lines_of_help_and_a_narrow_one_none() {
+        let longest = |columns: usize| {
+            let mut whole = command_for(Some(columns), ColorChoice::Never);
+            whole.build();
+            let tune = whole.find_subcommand("tune").unwrap().clone().render_long_help().to_string();
+            tune.lines().map(|line| line.chars().count()).max().unwrap()
+        };
+        assert!((101..=120).contains(&longest(120)), "{}", longest(120));
+        assert!((70..=80).contains(&longest(80)), "{}", longest(80));
     }
 }

@@ -59,13 +59,15 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     completion::answer_shell();
     let words: Vec<_> = mounting::command_line(std::env::args_os()).into_iter().collect();
-    let parsed = help::command().try_get_matches_from(&words).and_then(|matches| {
+    let asked = color::asked_for(&words);
+    let command = help::command_for(output::terminal_columns(rustix::stdio::stdout()), asked.into());
+    let parsed = command.try_get_matches_from(&words).and_then(|matches| {
         let cli = Cli::from_arg_matches(&matches)?;
         Ok((cli, name_of(&matches)))
     });
     let (cli, name) = match parsed {
         Ok(parsed) => parsed,
-        Err(error) => return unparsed(&error, &words),
+        Err(error) => return unparsed(&error, &words, asked),
     };
     color::decide(cli.color);
     match run(cli, name) {
@@ -78,13 +80,13 @@ fn main() -> ExitCode {
 }
 
 /// Shows the help that a command line asks for, or tells what is wrong with it.
-fn unparsed(error: &clap::Error, words: &[OsString]) -> ExitCode {
+fn unparsed(error: &clap::Error, words: &[OsString], colors: color::When) -> ExitCode {
     use clap::error::ErrorKind::{DisplayHelp, DisplayHelpOnMissingArgumentOrSubcommand, DisplayVersion};
     if matches!(error.kind(), DisplayHelp | DisplayVersion | DisplayHelpOnMissingArgumentOrSubcommand) {
         // If this cannot be printed either, there is no way to report it.
         let _ = error.print();
     } else {
-        color::decide(color::When::Auto);
+        color::decide(colors);
         tell::tell_failure(&usage::failure_of(error, help::command(), words));
     }
     let is_fsck = words.get(1).is_some_and(|word| word == "fsck");

@@ -19,7 +19,19 @@ const LOST_AND_FOUND: (&str, &str) = (
 /// The page about getting files back.
 const RECOVER: &[&str] = &["firn-recover(7)"];
 const FSTAB: (&str, &str) =
-    ("/etc/fstab", "entries of type fuse.firnfs, if a link named firnfs to this program is in the PATH");
+    ("/etc/fstab", "entries of type firnfs, if /sbin/mount.firnfs is a link to this program");
+const REMOUNTS: (&str, &str) = (
+    "/sbin/mount.fuse.firnfs, /sbin/mount.fuseblk.firnfs",
+    "links to this program, with which mount(8) remounts images and devices that fstab does not name",
+);
+const SNAPSHOTS: (&str, &str) =
+    ("*.snap", "what firn age snapshot writes: which files there are, and where their blocks lie");
+const WORKLOADS: (&str, &str) = (
+    "*.fwl",
+    "workloads: recorded, converted or made up; further parts of a recording end in .fwl.1, .fwl.2 and so on",
+);
+const PARAMETERS: (&str, &str) =
+    ("FILE", "parameters of a disk or a machine: text, as docs/internals/simulated-hardware.md describes it");
 const SIGNATURES: (&str, &str) = ("/dev/urandom", "for the volume's UUID, and the key of its hashes");
 
 /// Writes the page of a command. `name` is firn-fsck for `firn fsck`, `common` the exit codes of all commands.
@@ -41,15 +53,12 @@ pub fn render(command: &Command, name: &str, common: &str, out: &mut dyn Write) 
     let [examples, notes, exit] = parts(&help);
     section(out, "EXIT STATUS", if exit.is_empty() { vec![common] } else { exit })?;
     section(out, "NOTES", notes)?;
-    let files = files(name);
-    if !files.is_empty() {
-        let mut section = Roff::new();
-        section.control("SH", ["FILES"]);
-        for (path, what) in files {
-            section.control("TP", [""; 0]).text([roman(*path)]).text([roman(*what)]);
-        }
-        section.to_writer(out)?;
+    let mut list = Roff::new();
+    list.control("SH", ["FILES"]);
+    for (path, what) in files(name) {
+        list.control("TP", [""; 0]).text([roman(*path)]).text([roman(*what)]);
     }
+    list.to_writer(out)?;
     section(out, "EXAMPLES", examples)?;
     let mut related = Roff::new();
     related.control("SH", ["SEE ALSO"]);
@@ -99,10 +108,10 @@ fn section(out: &mut dyn Write, title: &str, blocks: Vec<&str>) -> io::Result<()
     page.to_writer(out)
 }
 
-/// Files that a command reads or makes beside those on its command line.
+/// Files that a command reads or makes. For commands without fixed ones: what those on their command line are.
 fn files(name: &str) -> &'static [(&'static str, &'static str)] {
     match name {
-        "firn" | "firn-mount" => &[SOCKETS, MOUNTINFO, FSTAB],
+        "firn" | "firn-mount" => &[SOCKETS, MOUNTINFO, FSTAB, REMOUNTS],
         "firn-mkfs" | "firn-receive" => &[SIGNATURES, MOUNTINFO],
         "firn-fsck" => &[LOST_AND_FOUND, MOUNTINFO],
         "firn-umount" | "firn-sync" | "firn-stat" | "firn-df" | "firn-dump" | "firn-scrub" | "firn-clean"
@@ -112,6 +121,65 @@ fn files(name: &str) -> &'static [(&'static str, &'static str)] {
         | "firn-rollback" | "firn-clone" | "firn-send" | "firn-age-layout" | "firn-age-snapshot" => {
             &[SOCKETS, MOUNTINFO]
         }
+        "firn-completions" => &[(
+            "/etc/bash_completion.d, ~/.zfunc, ~/.config/fish/completions",
+            "where shells look for completions",
+        )],
+        "firn-man" => &[("DIRECTORY/*.1, DIRECTORY/firn-recover.7", "the pages")],
+        _ => files_of_experiments(name),
+    }
+}
+
+/// The same of commands that measure, simulate, and read workloads.
+fn files_of_experiments(name: &str) -> &'static [(&'static str, &'static str)] {
+    match name {
+        "firn-age" | "firn-age-workload" => &[SNAPSHOTS, WORKLOADS],
+        "firn-age-bench" => &[("DIR", "gets files of 32 MB together during the run"), WORKLOADS],
+        "firn-age-compare" => &[
+            WORKLOADS,
+            ("OUT/compare.html", "the report, with the plots beside it as SVG and CSV"),
+            ("/dev/loop*", "devices on the images in --dir during the run"),
+        ],
+        "firn-age-replay" => {
+            &[WORKLOADS, (".firn-age", "in the root of the target: the state of a replay that was stopped")]
+        }
+        "firn-bench" => &[
+            ("DIR", "each directory gets the files of the workloads during the run"),
+            ("OUT", "with --out: a chart of each workload as SVG, and its numbers as CSV"),
+        ],
+        "firn-bench-micro" => &[
+            SOCKETS,
+            ("firn-bench.img", "or the image of --image: made for the run, and removed"),
+            ("PATH.md, PATH.json", "with --report: the report"),
+        ],
+        "firn-bench-floor" => &[
+            ("/dev/fuse", "the device that each daemon serves"),
+            ("/tmp", "or the directory that TMPDIR names: where the daemons are mounted during the run"),
+        ],
+        "firn-paper" => &[
+            ("OUT/index.html, OUT/claims.html", "the figures and tables, and what was reproduced"),
+            ("OUT/*.svg, OUT/*.csv", "each figure, and its numbers"),
+        ],
+        "firn-sim-figures" => {
+            &[("OUT/*.svg, OUT/report.md", "the figures, and values beside those of the paper")]
+        }
+        "firn-sim-paper" => {
+            &[PARAMETERS, ("OUT/figure-9.svg, OUT/figure-12.svg", "with --out: the curves of bandwidth")]
+        }
+        "firn-sim-trace" => &[WORKLOADS, PARAMETERS],
+        "firn-sim" => &[WORKLOADS, PARAMETERS],
+        "firn-sim-disk" | "firn-sim-coalescing" => &[PARAMETERS],
+        "firn-sim-cleaning" | "firn-sim-history" => {
+            &[("FILE", "of the workload trace:FILE: text, a write or deletion of blocks a line")]
+        }
+        "firn-sim-comparison" | "firn-sim-crosscheck" => {
+            &[("(none)", "everything is in memory; the result goes to standard output")]
+        }
+        "firn-workload"
+        | "firn-workload-convert"
+        | "firn-workload-generate"
+        | "firn-workload-head"
+        | "firn-workload-info" => &[WORKLOADS],
         _ => &[],
     }
 }

@@ -117,21 +117,15 @@ mod tests {
     }
 
     #[test]
-    fn every_page_has_examples_exit_codes_and_pages_that_exist_to_see_next() {
+    fn every_page_has_files_examples_exit_codes_and_pages_that_exist_to_see_next() {
         let directory = tempfile::tempdir().unwrap();
         let args = ManArgs { directory: directory.path().to_owned(), json: false };
         man(&args, &mut Output::to(Box::new(std::io::sink()))).unwrap();
         let pages = std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
         for path in pages.filter(|path| path.extension().is_some_and(|section| section == "1")) {
             let page = std::fs::read_to_string(&path).unwrap().replace("\\-", "-").replace("\\*(Aq", "'");
-            let is_group = page.contains(".SH SUBCOMMANDS") && !path.ends_with("firn.1");
-            for section in [".SH \"EXIT STATUS\"", ".SH \"SEE ALSO\"", ".SH EXAMPLES"] {
-                let is_there = page.contains(section);
-                assert!(
-                    is_there || is_group && section.ends_with("EXAMPLES"),
-                    "{} {section}",
-                    path.display()
-                );
+            for section in [".SH \"EXIT STATUS\"", ".SH \"SEE ALSO\"", ".SH EXAMPLES", ".SH FILES\n.TP"] {
+                assert!(page.contains(section), "{} {section}", path.display());
             }
             assert!(!page.contains(".SH EXTRA"), "{}", path.display());
             // man(1) indents lines as they are by 7 columns.
@@ -160,6 +154,8 @@ mod tests {
                 );
             }
         }
+        let recover = std::fs::read_to_string(directory.path().join("firn-recover.7")).unwrap();
+        assert!(recover.contains(".SH FILES") && recover.contains(".SH EXAMPLES"), "{recover}");
         let fsck = std::fs::read_to_string(directory.path().join("firn-fsck.1")).unwrap();
         assert!(fsck.contains("lost+found") && fsck.contains(".SH FILES"), "{fsck}");
         for asks_a_daemon in ["watch", "tune", "record-start"] {

@@ -2,23 +2,29 @@
 //!
 //! Invariants: dropping it removes it from the screen, whatever happened to the work, so that results and errors stand alone. A
 //! bar that moves all the time appears after one second, since shorter work needs none. A bar that moves in large steps appears
-//! at once, since the first step may take long.
+//! at once, since the first step may take long. The time that is left is "-" until something is known of it, and a bar of bytes whose
+//! total is not known, or grows with the work, has neither a total nor that time.
 
-use indicatif::{ProgressBar, ProgressStyle};
-use std::fmt::Display;
+use crate::sizes::{Bytes, Count};
+use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
+use parking_lot::Mutex;
+use std::fmt::{Display, Write};
 use std::time::Duration;
 
 const BYTES: &str =
-    "{bar:12} {binary_bytes}/{binary_total_bytes}, {binary_bytes_per_sec}, {eta} left {wide_msg}";
-const SHARE: &str = "{bar:12} {percent}%, {eta} left, of {wide_msg}";
+    "{bar:12} {binary_bytes}/{binary_total_bytes}, {binary_bytes_per_sec}, {left} left {wide_msg}";
+const SHARE: &str = "{bar:12} {percent}%, {left} left, of {wide_msg}";
 const BYTES_WITHOUT_END: &str = "{spinner} {binary_bytes}, {binary_bytes_per_sec} {wide_msg}";
-const STEPS: &str = "{bar:12} {pos}/{len}, {eta} left {wide_msg}";
-const ENTRIES: &str = "{bar:12} {human_pos}/{human_len}, {per_sec}, {eta} left {wide_msg}";
+const STEPS: &str = "{bar:12} {pos}/{len}, {left} left {wide_msg}";
+const ENTRIES: &str = "{bar:12} {human_pos}/{human_len}, {rate}/s, {left} left {wide_msg}";
 const ENDLESS: &str = "{spinner} {wide_msg}";
 
 /// See the module's head.
 pub struct Bar {
     bar: ProgressBar,
+    template: &'static str,
+    /// The template in use.
+    shown: Mutex<&'static str>,
     hidden_for: Duration,
 }
 
@@ -54,17 +60,31 @@ impl Bar {
     }
 
     fn new(bar: ProgressBar, template: &'static str, hidden_for: Duration) -> Self {
-        let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
-        Self { bar: bar.with_style(style), hidden_for }
+        Self { bar: bar.with_style(style(template)), template, shown: Mutex::new(template), hidden_for }
     }
 
     /// Shows how much of the total is done.
     pub fn show(&self, done: u64, total: u64, message: impl Display) {
-        if self.bar.elapsed() >= self.hidden_for {
-            self.bar.set_length(total);
-            self.bar.set_position(done);
-            self.bar.set_message(message.to_string());
+        if self.bar.elapsed() < self.hidden_for {
+            return;
         }
+        let template = match self.template {
+            BYTES if done == 0 && total == 0 => ENDLESS,
+            BYTES if total <= done => BYTES_WITHOUT_END,
+            own => own,
+        };
+        if std::mem::replace(&mut *self.shown.lock(), template) != template {
+            self.bar.set_style(style(template));
+        }
+        self.bar.set_length(total);
+        self.bar.set_position(done);
+        self.bar.set_message(message.to_string());
+    }
+
+    /// How many bytes a second that many are, since the bar began.
+    pub fn rate(&self, bytes: u64) -> impl Display + use<> {
+        let seconds = self.bar.elapsed().as_secs_f64();
+        format!("{}/s", Bytes((bytes as f64 / seconds.max(0.001)) as u64))
     }
 
     /// Shows a message during work of unknown length.
@@ -82,6 +102,31 @@ impl Bar {
 impl Drop for Bar {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    // A message that cannot be written has nowhere to go.
+    style
+        .with_key("left", |state: &ProgressState, out: &mut dyn Write| _ = write!(out, "{}", left(state)))
+        .with_key("rate", |state: &ProgressState, out: &mut dyn Write| {
+            _ = write!(out, "{}", rounded(state.per_sec()));
+        })
+}
+
+/// The time that is left, or "-".
+fn left(state: &ProgressState) -> String {
+    let is_known = state.pos() > 0 && state.len() > Some(state.pos()) && state.per_sec() > 0.0;
+    if is_known { format!("{:#}", HumanDuration(state.eta())) } else { "-".to_owned() }
+}
+
+/// With two significant digits at least.
+fn rounded(rate: f64) -> String {
+    match rate {
+        10.0.. => Count(rate.round() as u64).to_string(),
+        1.0.. => format!("{rate:.1}"),
+        _ => format!("{rate:.2}"),
     }
 }
 
@@ -115,6 +160,41 @@ mod tests {
             shown.contains("/12.06 TiB, ") && shown.contains("/s, ") && shown.contains(" left 123,"),
             "{shown}"
         );
+    }
+
+    fn shown(mut bar: Bar, show: impl FnOnce(&Bar)) -> String {
+        let terminal = indicatif::InMemoryTerm::new(4, 80);
+        let target = indicatif::ProgressDrawTarget::term_like(Box::new(terminal.clone()));
+        bar.bar = bar.bar.clone().with_elapsed(Duration::from_secs(100));
+        bar.bar.set_draw_target(target);
+        show(&bar);
+        bar.bar.tick();
+        terminal.contents()
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_shown_as_nothing_or_as_done() {
+        let none = shown(Bar::of_bytes(), |bar| bar.show(0, 0, "phase 1 of 5"));
+        assert!(none.ends_with(" phase 1 of 5") && !none.contains('0'), "{none}");
+        let grows = shown(Bar::of_bytes(), |bar| bar.show(5 << 20, 5 << 20, "phase 2 of 5"));
+        assert!(grows.contains("5.00 MiB, ") && !grows.contains("left"), "{grows}");
+        let begun = shown(Bar::of_steps(), |bar| bar.show(0, 10, "steps"));
+        assert!(begun.contains(" 0/10, - left steps"), "{begun}");
+        let later = shown(Bar::of_bytes(), |bar| {
+            bar.show(0, 0, "");
+            bar.show(1 << 20, 5 << 20, "files");
+        });
+        assert!(later.contains("1.00 MiB/5.00 MiB") && later.contains(" left files"), "{later}");
+    }
+
+    #[test]
+    fn rates_have_no_decimals_that_nobody_reads() {
+        let rates = [202.9463, 12_345.6, 9.87, 0.1234].map(rounded);
+        assert_eq!(rates, ["203", "12,346", "9.9", "0.12"]);
+        let entries = shown(Bar::of_entries(), |bar| bar.show(3, 10, ""));
+        assert!(entries.contains("/s, "), "{entries}");
+        let bar = Bar::endless();
+        assert!(bar.rate(0).to_string() == "0 B/s");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use clap_mangen::roff::{Roff, roman};
 use std::io::{self, Write};
 
 /// Lines that begin with blanks are commands; empty lines end a paragraph.
-const SECTIONS: [(&str, &str); 9] = [
+const SECTIONS: [(&str, &str); 11] = [
     (
         "NAME",
         "firn-recover - how to get a file back from a firnfs volume",
@@ -105,6 +105,20 @@ from there.
 \"keeps no history\", \"no states are kept\": this volume has no past. Take a backup.
 
 The volume cannot be mounted or read: that is damage, and another page, firn-fsck(1). Copy the image first.",
+    ),
+    (
+        "FILES",
+        "Each state of the past, as a directory of the mount that no listing shows:
+
+  /mnt/.firn/history/NAME",
+    ),
+    (
+        "EXAMPLES",
+        "A letter was deleted an hour ago. Keep the state that has it, see what was deleted, and give it back:
+
+  firn snapshot /mnt --hold \"1 hour ago\" rescue
+  firn undelete /mnt/letters
+  firn undelete /mnt/letters offer.odt",
     ),
     (
         "SEE ALSO",

@@ -83,10 +83,21 @@ impl Unit {
         UNITS[self.0]
     }
 
+    /// A size in this unit, without its name, with at most one decimal.
+    pub fn show_brief(self, bytes: u64) -> String {
+        let text = format!("{:.1}", bytes as f64 / (1u64 << (10 * self.0)) as f64);
+        text.strip_suffix(".0").map_or_else(|| text.clone(), str::to_owned)
+    }
+
     /// A size in this unit, without its name.
     pub fn show(self, bytes: u64) -> String {
         let decimals = if self.0 == 0 { 0 } else { 2 };
         format!("{:.decimals$}", bytes as f64 / (1u64 << (10 * self.0)) as f64)
+    }
+
+    /// A size in this unit with its name.
+    pub fn show_named(self, bytes: u64) -> String {
+        format!("{} {}", self.show(bytes), self.name())
     }
 }
 

@@ -47,6 +47,15 @@ impl AddAssign for Pass {
     }
 }
 
+/// How many segments cleaning can make clean.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reachable {
+    /// Passes get that far even if they write much metadata.
+    pub surely: u64,
+    /// If they write next to none.
+    pub at_most: u64,
+}
+
 /// A connection to the daemon, and the policy.
 pub struct Cleaner {
     client: Client,
@@ -77,8 +86,10 @@ impl Cleaner {
         Ok(())
     }
 
-    /// About how many segments can be clean as long as no file is deleted.
-    pub fn reachable(&mut self) -> Result<u64, ClientError> {
+    /// How many segments can be clean as long as no file is deleted. Makes everything durable first: what memory holds takes
+    /// segments, too, and what was deleted frees some.
+    pub fn reachable(&mut self) -> Result<Reachable, ClientError> {
+        self.client.call("sync", json!({}))?;
         let (list, segment_bytes, _) = self.segments()?;
         Ok(reachable(&list, segment_bytes))
     }
@@ -162,17 +173,22 @@ fn is_worthwhile(segment: &Segment, segment_bytes: u32) -> bool {
 }
 
 /// How many segments are clean once the live bytes of all others that are worth cleaning are packed into as few as possible. The
-/// summaries take their share of those.
-fn reachable(list: &[Segment], segment_bytes: u32) -> u64 {
+/// summaries take their share of those; surely, the metadata that moves write leaves three quarters of each to live data, and the
+/// last segment of each log is not full.
+fn reachable(list: &[Segment], segment_bytes: u32) -> Reachable {
     let may_move =
         |s: &&Segment| s.in_use && !s.busy && (s.live_bytes == 0 || is_worthwhile(s, segment_bytes));
     let clean = list.iter().filter(|s| !s.in_use).count() as u64;
     let emptied = list.iter().filter(may_move).count() as u64;
     let live_bytes: u64 = list.iter().filter(may_move).map(|s| u64::from(s.live_bytes)).sum();
-    let room_bytes = u64::from(segment_bytes)
-        - u64::from(segment_bytes / 64)
-        - OVERHEAD_BYTES.min(u64::from(segment_bytes / 4));
-    clean + emptied.saturating_sub(live_bytes.div_ceil(room_bytes.max(1)))
+    let logs: BTreeSet<u8> = list.iter().filter(|s| s.in_use).map(|s| s.log).collect();
+    let segment_bytes = u64::from(segment_bytes);
+    let packed = |room_bytes: u64, more_segments: u64| {
+        let taken = if live_bytes == 0 { 0 } else { live_bytes.div_ceil(room_bytes.max(1)) + more_segments };
+        clean + emptied.saturating_sub(taken)
+    };
+    let room_bytes = segment_bytes - segment_bytes / 64 - OVERHEAD_BYTES.min(segment_bytes / 4);
+    Reachable { surely: packed(room_bytes / 4 * 3, logs.len() as u64), at_most: packed(room_bytes, 0) }
 }
 
 fn candidate(segment: &Segment) -> Candidate {
@@ -199,16 +215,16 @@ mod tests {
     #[test]
     fn only_dead_space_outside_busy_and_full_segments_can_become_clean() {
         let of = |list: &[Segment]| reachable(list, SEGMENT_BYTES);
+        let exactly = |segments| Reachable { surely: segments, at_most: segments };
         let clean = vec![segment(0.0, false, false); 3];
-        assert_eq!(of(&clean), 3);
-        // Ten that are half full fit into six: five of live data, and the summaries.
-        assert_eq!(of(&[clean.clone(), vec![segment(0.5, true, false); 10]].concat()), 3 + 4);
-        assert_eq!(of(&[clean.clone(), vec![segment(0.0, true, false); 10]].concat()), 3 + 10);
-        assert_eq!(of(&[clean.clone(), vec![segment(0.5, true, true); 10]].concat()), 3, "being written");
-        assert_eq!(
-            of(&[clean, vec![segment(0.99, true, false); 1000]].concat()),
-            3,
-            "no gain in any of them"
-        );
+        assert_eq!(of(&clean), exactly(3));
+        // Ten that are half full fit into six: five of live data, and the summaries. With metadata and the end of the log: eight.
+        let half_full = of(&[clean.clone(), vec![segment(0.5, true, false); 10]].concat());
+        assert_eq!(half_full, Reachable { surely: 3 + 2, at_most: 3 + 4 });
+        assert_eq!(of(&[clean.clone(), vec![segment(0.0, true, false); 10]].concat()), exactly(3 + 10));
+        let written = of(&[clean.clone(), vec![segment(0.5, true, true); 10]].concat());
+        assert_eq!(written, exactly(3), "being written");
+        let full = of(&[clean, vec![segment(0.99, true, false); 1000]].concat());
+        assert_eq!(full, exactly(3), "no gain in any of them");
     }
 }

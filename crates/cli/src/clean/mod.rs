@@ -40,7 +40,7 @@ Examples:
   firn clean /mnt                                as far as cleaning gains clean segments
   firn clean /mnt --stay                         and again after writes, until the unmount
   firn clean /mnt --until 200 --policy greedy    until 200 segments are clean
-  firn clean /mnt --segments 50                  at most 50 segments
+  firn clean /mnt --segments 50                  50 segments
   firn clean /mnt --once --json                  one pass, for scripts
   firn clean /mnt/db --coalesce                  put the files below /mnt/db in order, for sequential reads
 
@@ -48,7 +48,7 @@ Without a goal, and with every goal that cannot be reached, it ends when passes 
 --stay waits for writes instead and keeps segments clean, twice as many as the daemon's own limit, below which the daemon
 cleans by itself; the unmount ends it. Ctrl-C stops this command at any point, and killing it is safe, too: the daemon
 checks every request. Segments can be clean only as far as files leave space: --until refuses a number
-that cannot be reached, and says which can. Exit code 1 means that --until could not be reached."))]
+that cannot be reached, and says which surely can. Exit code 1 means that --until or --segments could not be reached."))]
 pub struct CleanArgs {
     /// Any path on the mount
     #[arg(add = values::mounts())]
@@ -56,7 +56,7 @@ pub struct CleanArgs {
     /// How the segments to clean are chosen
     #[arg(long, default_value_t = Policy::default(), add = values::policies())]
     pub policy: Policy,
-    /// Clean at most N segments
+    /// Clean N segments
     #[arg(long, value_name = "N", group = "goal", value_parser = clap::value_parser!(u64).range(1..))]
     pub segments: Option<u64>,
     /// Clean until N segments are clean
@@ -178,17 +178,17 @@ pub fn run(args: &CleanArgs, output: &mut Output) -> Done {
             None => Ok(()),
         }
     })?;
-    match (goal, summary.room) {
-        (Goal::Until(clean), Some(room)) if room.clean < clean => {
-            let message = format!(
-                "only {} clean, and further passes gain nothing",
-                Count(room.clean).of("segment is", "segments are")
-            );
-            Err(Failure::failed(message)
-                .advise("ask for fewer, delete some files, or wait until less is written"))
+    let short = match (goal, summary.room) {
+        (Goal::Until(wanted), Some(room)) if room.clean < wanted => {
+            Count(room.clean).of("segment is clean", "segments are clean")
         }
-        _ => Ok(()),
-    }
+        (Goal::Segments(wanted), _) if summary.total.segments_cleaned < wanted => {
+            Count(summary.total.segments_cleaned).of("segment was cleaned", "segments were cleaned")
+        }
+        _ => return Ok(()),
+    };
+    Err(Failure::failed(format!("only {short}, and further passes gain nothing"))
+        .advise("ask for fewer, delete some files, or wait until less is written"))
 }
 
 fn clean(cleaner: &mut Cleaner, goal: &Goal, summary: &mut Summary, bar: &Bar) -> Result<(), ClientError> {
@@ -257,14 +257,14 @@ impl Gain {
 
 /// Refuses a number of clean segments that no cleaning can reach.
 fn refuse_unreachable(cleaner: &mut Cleaner, wanted: u64) -> Done {
+    let reachable = cleaner.reachable().map_err(|e| failure_of(&e))?;
     let room = cleaner.room().map_err(|e| failure_of(&e))?;
-    let reachable = cleaner.reachable().map_err(|e| failure_of(&e))?.max(room.clean);
-    if wanted <= reachable {
+    if wanted <= reachable.at_most.max(room.clean) {
         return Ok(());
     }
     let message = format!(
-        "--until {wanted}: about {} of the {} segments can be clean; {} are now",
-        Count(reachable),
+        "--until {wanted}: at least {} of the {} segments can be clean, but not that many; {} are now",
+        Count(reachable.surely.max(room.clean)),
         Count(room.segments),
         Count(room.clean)
     );
@@ -284,7 +284,9 @@ fn is_mounted(mount: &firnfs_fuse::mount::table::Mount) -> bool {
 fn show(bar: &Bar, goal: &Goal, summary: &Summary, room: Room) {
     let cleaned = summary.total.segments_cleaned;
     let moved = Bytes(summary.total.moved_bytes);
-    let message = format_args!("{cleaned} emptied, {moved} moved, {} of {} clean", room.clean, room.segments);
+    let rate = bar.rate(summary.total.moved_bytes);
+    let message =
+        format!("{cleaned} emptied, {moved} moved ({rate}), {} of {} clean", room.clean, room.segments);
     match goal {
         Goal::Segments(count) => bar.show(cleaned, *count, message),
         Goal::Until(count) => bar.show(room.clean, *count, message),

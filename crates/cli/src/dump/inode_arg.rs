@@ -41,14 +41,14 @@ impl InodeArg {
         let absolute = std::path::absolute(path).unwrap_or_else(|_| path.clone());
         let inside = mountpoint.and_then(|mountpoint| absolute.strip_prefix(mountpoint).ok()).unwrap_or(path);
         match open_any_read_only(image)? {
-            AnyVolume::Log(volume) => look_up(&volume, inside, image),
-            AnyVolume::Ffs(volume) => look_up(&volume, inside, image),
+            AnyVolume::Log(volume) => look_up(&volume, inside, image, mountpoint),
+            AnyVolume::Ffs(volume) => look_up(&volume, inside, image, mountpoint),
         }
     }
 }
 
 /// Follows a path from the root of a volume. Symbolic links are not followed: they have inodes, too.
-fn look_up<S: Engine>(volume: &Volume<S>, path: &Path, image: &Path) -> Done<u64> {
+fn look_up<S: Engine>(volume: &Volume<S>, path: &Path, image: &Path, mountpoint: Option<&Path>) -> Done<u64> {
     let mut at = InodeNo::ROOT;
     for part in path.components() {
         let name = match part {
@@ -61,8 +61,14 @@ fn look_up<S: Engine>(volume: &Volume<S>, path: &Path, image: &Path) -> Done<u64
             .map_err(|error| match error {
                 FsError::NotFound | FsError::NotDirectory => {
                     let message = format!("{} has no file {}", image.display(), path.display());
-                    Failure::failed(message)
-                        .advise("give its path from the root of the volume, or its inode number")
+                    let how = "give its path from the root of the volume, or its inode number";
+                    // The device is older than the mount.
+                    Failure::failed(message).advise(mountpoint.map_or_else(
+                        || how.to_owned(),
+                        |mountpoint| {
+                            format!("{how}; if it is new, 'firn sync {}' first", mountpoint.display())
+                        },
+                    ))
                 }
                 other => Failure::fs(format_args!("cannot look up {}", path.display()), &other),
             })?

@@ -42,6 +42,8 @@ use views::{IfileView, SegmentView, SegmentsView, SlotView, SuperblockView};
 
 Of a Fast File System it shows the superblock and the groups, or one inode (--inode).
 
+--inode shows neighbouring blocks as one run; JSON has every block with its checksum.
+
 Inodes and segment usage are shown as a mount would find them: as of the newest checkpoint, rolled
 forward by the log after it. For a mounted volume firn shows the content of the device, which may be
 older than that of the mount: run `firn sync` first.")]

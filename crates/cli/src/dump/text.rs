@@ -1,12 +1,13 @@
 //! `firn dump` for people: formats the views as text.
 
-use super::inode_view::InodeView;
+use super::inode_view::{BlockView, InodeView};
 use super::views::{
     CheckpointView, IfileView, PartialView, PtrView, SegmentView, SegmentsView, SlotView, SuperblockView,
     UsageView,
 };
 use crate::output::write_field;
 use crate::sizes::{Bytes, Count, WholeSeconds};
+use firnfs_format::SECTOR_BYTES;
 use std::io::{self, Write};
 
 /// The target of a pointer, in one column.
@@ -249,10 +250,37 @@ pub fn inode(out: &mut dyn Write, view: &InodeView) -> io::Result<()> {
         writeln!(out, "  {name}       {time}")?;
     }
     writeln!(out, "  record      {}", place(&view.record))?;
-    for block in &view.block_map {
-        writeln!(out, "  {:<5} block {:<9} {}", block.fork, block.block, place(&block.ptr))?;
+    view.block_map.chunk_by(is_next).try_for_each(|run| match run {
+        [first, .., last] => {
+            let blocks = format!("{}-{}", first.block, last.block);
+            let bytes = run.iter().map(|block| u64::from(block.ptr.stored_bytes)).sum();
+            let place = run_place(&first.ptr, Bytes(bytes));
+            writeln!(out, "  {:<5} blocks {blocks:<9} {place}", first.fork)
+        }
+        run => run.iter().try_for_each(|block| {
+            writeln!(out, "  {:<5} block {:<10} {}", block.fork, block.block, place(&block.ptr))
+        }),
+    })
+}
+
+/// Whether a block follows another one in its file and on the device, and was written with it.
+fn is_next(before: &BlockView, block: &BlockView) -> bool {
+    let (a, b) = (&before.ptr, &block.ptr);
+    let is_next_in_file =
+        (before.fork, before.block + 1, before.level) == (block.fork, block.block, block.level);
+    let end = a.sector + u64::from(a.stored_bytes.div_ceil(SECTOR_BYTES));
+    let is_next_on_device = a.kind != "plain" || (a.segment, end, a.birth) == (b.segment, b.sector, b.birth);
+    is_next_in_file && a.kind == b.kind && is_next_on_device
+}
+
+/// The place of a run of neighbouring blocks. Each has a checksum of its own; JSON has them.
+fn run_place(first: &PtrView, all: Bytes) -> String {
+    match first.kind.as_str() {
+        "plain" => {
+            format!("from segment {} sector {}, {all}, birth {}", first.segment, first.sector, first.birth)
+        }
+        other => other.to_owned(),
     }
-    Ok(())
 }
 
 /// The readable ifile.

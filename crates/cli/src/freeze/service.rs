@@ -1,4 +1,4 @@
-//! The daemon's side of `firn freeze` and `firn thaw`: two operations of the control socket, and the thread that thaws when the
+//! The daemon's side of `firn freeze` and `firn thaw`: three operations of the control socket, and the thread that thaws when the
 //! time is over.
 //!
 //! Invariant: a freeze ends at its deadline by the monotonic clock, at a thaw, or before the volume is closed, whatever becomes of
@@ -18,6 +18,8 @@ use std::time::{Duration, Instant};
 pub const FREEZE_OP: &str = "freeze";
 /// Thaws; answers with a [`ThawedView`].
 pub const THAW_OP: &str = "thaw";
+/// Says whether the volume is frozen; answers with a [`FreezeView`].
+pub const FREEZE_STATUS_OP: &str = "freeze_status";
 /// The longest freeze, in seconds.
 pub const TIMEOUT_MAX_S: u64 = 3600;
 
@@ -38,6 +40,13 @@ pub struct FrozenView {
 pub struct ThawedView {
     /// How long it was frozen, in milliseconds.
     pub frozen_ms: u64,
+}
+
+/// Answer of `freeze_status`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct FreezeView {
+    /// A frozen volume thaws by itself after this long, in milliseconds; null if it is not frozen.
+    pub thaws_in_ms: Option<u64>,
 }
 
 enum State<S: Engine> {
@@ -67,10 +76,12 @@ pub fn register<S: Engine + 'static>(volume: &Arc<Volume<S>>, session: &mut Sess
         state: Mutex::new(State::Thawed),
         ended: Condvar::new(),
     });
-    let (for_freeze, for_thaw) = (Arc::clone(&freezer), Arc::clone(&freezer));
+    let [for_freeze, for_thaw, for_status] = std::array::from_fn(|_| Arc::clone(&freezer));
     let help = "holds changes until 'thaw', for timeout_s at most, so that the device can be copied";
     session.registry_mut().register(FREEZE_OP, help, move |request| to_value(for_freeze.freeze(request)?));
     session.registry_mut().register(THAW_OP, "ends a freeze", move |_| to_value(for_thaw.thaw()?));
+    let help = "thaws_in_ms: when a frozen volume thaws by itself, null if it is not frozen";
+    session.registry_mut().register(FREEZE_STATUS_OP, help, move |_| to_value(for_status.status()));
     session.before_close(move || {
         let _how_long = freezer.thaw();
     });
@@ -104,6 +115,17 @@ impl<S: Engine + 'static> Freezer<S> {
         *state = State::Frozen { since, until: since + Duration::from_secs(timeout_s), freeze };
         tracing::info!("frozen, for {timeout_s} s at most");
         Ok(FrozenView { timeout_ms: timeout_s * 1000 })
+    }
+
+    fn status(&self) -> FreezeView {
+        let thaws_in_ms = match &*self.state.lock() {
+            State::Frozen { until, .. } => {
+                let left = until.saturating_duration_since(Instant::now());
+                Some(u64::try_from(left.as_millis()).unwrap_or(u64::MAX))
+            }
+            State::Thawed | State::Expired { .. } => None,
+        };
+        FreezeView { thaws_in_ms }
     }
 
     fn thaw(&self) -> Result<ThawedView, OpError> {

@@ -13,7 +13,7 @@ use crate::failure::{Done, Exit, Failure};
 use crate::mkfs::open_failed;
 use crate::output::Output;
 use crate::progress::Bar;
-use crate::target::mount_of_image;
+use crate::target::{self, Target, mount_of_image};
 use crate::tell::tell_failure;
 use clap::{ArgGroup, Args};
 use firnfs::FsError;
@@ -202,14 +202,24 @@ fn describe(out: &mut dyn std::io::Write, view: &FsckView) -> std::io::Result<()
     lost::describe(out, &view.lost, &image)
 }
 
-/// Refuses a mounted volume; the lock would refuse too, but without saying where it is mounted.
+/// Refuses a mounted volume; the lock would refuse too, but without saying where it is mounted. Its directory is refused, too.
 fn refuse_mounted(image: &Path) -> Done {
+    if let (true, Ok(Target::Mounted(mount))) = (image.is_dir(), target::resolve(image)) {
+        let (source, place) = (mount.source.display(), mount.mountpoint.display());
+        let message = format!("{} is on a mounted volume, not an image or a device", image.display());
+        let advice = format!(
+            "'firn scrub {place}' checks it while it is mounted; after 'firn umount {place}', 'firn fsck {source}' does"
+        );
+        return Err(Failure::new(Exit::Refused, message).advise(advice));
+    }
     let failed = |e: std::io::Error| Failure::io("cannot read", Path::new("/proc/self/mountinfo"), &e);
     match mount_of_image(image).map_err(failed)? {
         Some(mounted) if !mount::is_dead(&mounted.mountpoint) => {
             let place = mounted.mountpoint.display();
             let message = format!("{} is mounted on {place}", image.display());
-            Err(Failure::new(Exit::Refused, message).advise(format!("unmount it first: firn umount {place}")))
+            Err(Failure::new(Exit::Refused, message).advise(format!(
+                "unmount it first: firn umount {place}; 'firn scrub {place}' checks it while it is mounted"
+            )))
         }
         _ => Ok(()),
     }

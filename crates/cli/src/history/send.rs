@@ -203,14 +203,16 @@ pub fn run(args: &SendArgs, output: &mut Output) -> Done {
     let from = older.map(|word| states.find(word).cloned()).transpose()?;
     let to = states.find(newer)?.clone();
     let mut out = Out::open(args)?;
-    let bar = Bar::of_entries();
+    // A whole state is about as long as its live data; how much differs from an older one is not known.
+    let about_bytes = if from.is_none() { to.told.map_or(0, |told| told.live_bytes) } else { 0 };
+    let bar = SendBar { bar: Bar::of_bytes(), about_bytes };
     let range = (from.as_ref().map(|state| epoch_of(state, &path)).transpose()?, epoch_of(&to, &path)?);
     let sent = match target::resolve(&path)? {
         Target::Mounted(mount) => send_from_mount(&mount, range, args.skip, &mut out, &bar)?,
         Target::Image(image) => {
             let volume = crate::volume::open_read_only(&image)?;
             let mut watch = |at: SendProgress| {
-                bar.show(at.inodes, at.of_inodes, Bytes(at.bytes));
+                bar.show(at.bytes, at.inodes, at.of_inodes);
                 true
             };
             let (from, to) = (range.0.map(Epoch), Epoch(range.1));
@@ -236,6 +238,20 @@ fn epoch_of(state: &State, path: &Path) -> Done<u32> {
     told.ok_or_else(|| {
         Failure::failed(format!("only the owner of {} and root may send states", readable(&path)))
     })
+}
+
+/// Shows how much of a stream is sent.
+struct SendBar {
+    bar: Bar,
+    /// About the length of the stream; 0 if nothing is known of it.
+    about_bytes: u64,
+}
+
+impl SendBar {
+    fn show(&self, bytes: u64, files: u64, of_files: u64) {
+        let files = format_args!("{} of {} files", Count(files), Count(of_files));
+        self.bar.show(bytes, self.about_bytes, files);
+    }
 }
 
 /// Where the stream goes.
@@ -301,7 +317,7 @@ fn send_from_mount(
     (from, to): (Option<u32>, u32),
     skip_bytes: u64,
     out: &mut dyn Write,
-    bar: &Bar,
+    bar: &SendBar,
 ) -> Done<SentView> {
     let cannot = |e: std::io::Error| Failure::failed(format!("cannot receive from the daemon: {e}"));
     let directory = tempfile::Builder::new().prefix("firn-send-").tempdir().map_err(cannot)?;
@@ -332,7 +348,12 @@ fn send_from_mount(
 }
 
 /// Copies a stream; from its beginning, every frame is verified.
-fn pass_on(stream: UnixStream, is_whole: bool, out: &mut dyn Write, bar: &Bar) -> Result<(), ReceiveError> {
+fn pass_on(
+    stream: UnixStream,
+    is_whole: bool,
+    out: &mut dyn Write,
+    bar: &SendBar,
+) -> Result<(), ReceiveError> {
     let mut both = Both { from: stream, to: out };
     if !is_whole {
         return Ok(pass_rest(&mut both)?);
@@ -345,7 +366,7 @@ fn pass_on(stream: UnixStream, is_whole: bool, out: &mut dyn Write, bar: &Bar) -
             Frame::End => return Ok(()),
             _ => {}
         }
-        bar.show(files, of_files, Bytes(reader.at_bytes()));
+        bar.show(reader.at_bytes(), files, of_files);
     }
 }
 

@@ -1,7 +1,9 @@
 //! Helpers of mount(8), mkfs(8) and fsck(8): a link of their name to the `firn` program does what they do.
 //!
-//! - `firnfs`: for type `fuse.firnfs` mount(8) runs mount.fuse3, which runs `firnfs SOURCE DIRECTORY -o OPTIONS` from the PATH.
 //! - `mount.firnfs`: for type `firnfs` mount(8) runs `/sbin/mount.firnfs SOURCE DIRECTORY [-sfnv] [-N NAMESPACE] [-o OPTIONS] [-t TYPE]`.
+//! - `mount.fuse.firnfs` (images) and `mount.fuseblk.firnfs` (devices): the same for the types in the table of mounts. That is where
+//!   mount(8) takes the type from for a remount of what no line of fstab(5) names.
+//! - `firnfs`: without `mount.fuse.firnfs`, mount.fuse3 runs `firnfs SOURCE DIRECTORY -o OPTIONS` from the PATH for that type.
 //! - `mkfs.firnfs`: for type `firnfs` mkfs(8) runs it with the options that it does not know itself.
 //! - `fsck.firnfs`: fsck(8) runs it with `-a` at boot. A mount recovers by itself, so that does nothing, as with XFS and btrfs.
 
@@ -13,7 +15,7 @@ pub fn command_line(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut words: Vec<OsString> = words.collect();
     let name = words.first().and_then(|first| Path::new(first).file_name()).and_then(OsStr::to_str);
     let (command, translate): (&str, fn(&str) -> Word) = match name {
-        Some("firnfs" | "mount.firnfs") => ("mount", of_mount),
+        Some("firnfs" | "mount.firnfs" | "mount.fuse.firnfs" | "mount.fuseblk.firnfs") => ("mount", of_mount),
         Some("mkfs.firnfs") => ("mkfs", of_mkfs),
         Some("fsck.firnfs") => ("fsck", of_fsck),
         _ => return words,
@@ -87,6 +89,9 @@ mod tests {
         let helped = line("/sbin/mount.firnfs a.img /mnt -n -s -t firnfs -o ro,noatime -v");
         assert_eq!(helped, "/sbin/mount.firnfs mount a.img /mnt -o ro,noatime -v");
         assert_eq!(line("firnfs a.img /mnt -o rw"), "firnfs mount a.img /mnt -o rw");
+        let remounted = line("/sbin/mount.fuseblk.firnfs /dev/sdb1 /mnt -s -o rw,remount,blksize=4096");
+        assert_eq!(remounted, "/sbin/mount.fuseblk.firnfs mount /dev/sdb1 /mnt -o rw,remount,blksize=4096");
+        assert!(line("mount.fuse.firnfs a.img /mnt -o remount").starts_with("mount.fuse.firnfs mount a.img"));
         assert_eq!(line("/usr/bin/firn stat -n firnfs"), "/usr/bin/firn stat -n firnfs");
     }
 

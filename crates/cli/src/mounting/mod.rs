@@ -116,7 +116,9 @@ fn serve<S: Operations>(volume: Arc<Volume<S>>, source: PathBuf, plan: &MountPla
 
 fn failure_of(error: &SessionError) -> Failure {
     let exit = match error {
-        SessionError::Mount(MountError::ForeignDeadMount(_) | MountError::Busy(_)) => Exit::Refused,
+        SessionError::Mount(
+            MountError::ForeignDeadMount(_) | MountError::Busy(_) | MountError::OpenForWriting(_),
+        ) => Exit::Refused,
         SessionError::Record(RecordError::Exists(_) | RecordError::OnItself(_)) => Exit::Refused,
         SessionError::Mount(MountError::Mountpoint { .. }) => Exit::Usage,
         _ => Exit::Failed,

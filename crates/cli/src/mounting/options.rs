@@ -6,6 +6,7 @@ use crate::failure::{Done, Failure};
 use crate::metrics::parse_address;
 use crate::record::{absolute, checked_part_bytes};
 use crate::sizes::parse_size;
+use crate::tune::LABEL_IS;
 use clap::Args;
 use firnfs::clean::names::{AGE_THRESHOLD, AGELESS_POLICIES, PLACEMENTS};
 use firnfs::clean::{PlacementName, Policy};
@@ -30,6 +31,21 @@ const DEFAULT_IDLE_AFTER_MS: u64 = 2_000;
 /// Words for `--rotational`.
 const ROTATIONAL_WORDS: [(&str, Option<bool>); 3] =
     [("auto", None), ("yes", Some(true)), ("no", Some(false))];
+/// Options of firnfs that have a value; those of the cleaner's marks have one, too.
+const WITH_VALUE: [&str; 12] = [
+    "cache",
+    "threads",
+    "commit",
+    "checkpoint",
+    "checkpoint_bytes",
+    "cleaning_policy",
+    "placement",
+    "coalesce",
+    "idle_after",
+    "idle_rate",
+    "rotational",
+    "transport",
+];
 /// Most worker threads; more would be useless.
 const MAX_THREADS: usize = 256;
 
@@ -52,7 +68,8 @@ const MAX_THREADS: usize = 256;
                                         clean as Sprite LFS did
 
 It goes to the background once the volume is served, and ends when the volume is unmounted by firn umount, umount(8),
-fusermount3 -u, or SIGTERM. Root mounts directly and gives access to all users; ordinary users mount through
+fusermount3 -u, SIGINT or SIGTERM. In the foreground these two are the usual end: once the volume is unmounted and closed,
+the exit code is 0, not 130 or 143. Root mounts directly and gives access to all users; ordinary users mount through
 fusermount3, with access for themselves only. A mount that a crashed daemon left behind is cleared. The daemon does
 not see reads that the kernel's page cache answers, so they change no access time.
 
@@ -80,7 +97,7 @@ pub struct MountArgs {
     /// http://ADDRESS/metrics; a port alone is one of 127.0.0.1)
     #[arg(short = 'o', value_name = "OPTIONS", add = values::mount_words())]
     options: Vec<String>,
-    /// Stay in the foreground
+    /// Stay in the foreground; SIGINT and SIGTERM unmount, and the exit code is 0 then
     #[arg(short, long)]
     foreground: bool,
     /// Report what was recovered
@@ -251,7 +268,10 @@ impl MountArgs {
             verbose: self.verbose,
             daemon: self.daemon,
         };
-        for word in self.options.iter().flat_map(|text| text.split(',')).filter(|word| !word.is_empty()) {
+        let words = self.options.iter().flat_map(|text| text.split(',')).filter(|word| !word.is_empty());
+        let is_remount = words.clone().any(|word| word == "remount");
+        // The volume keeps its label: a remount has the daemon change it.
+        for word in words.filter(|word| !(is_remount && word.starts_with(LABEL_IS))) {
             plan.apply(word)?;
         }
         plan.thresholds.judge().map_err(|unfit| Failure::usage(thresholds::refusal(&unfit)))?;
@@ -374,6 +394,10 @@ impl MountPlan {
             return Ok(());
         }
         match word.split_once('=').unwrap_or((word, "")) {
+            (name, "") if WITH_VALUE.contains(&name) || thresholds::mark_of(name).is_some() => {
+                Err(Failure::usage(format!("-o {name}: the value is missing"))
+                    .advise(format!("write {name}=VALUE")))
+            }
             ("cache", size) => {
                 let bytes = parse_size(size).map_err(|e| Failure::usage(format!("-o {word}: {e}")))?;
                 self.set_cache(bytes)
@@ -451,8 +475,12 @@ impl MountPlan {
                 self.discard = false;
                 Ok(())
             }
-            ("writeback", "") => {
+            ("writeback", "" | "yes") => {
                 self.settings.writeback_cache = true;
+                Ok(())
+            }
+            ("writeback", "no") => {
+                self.settings.writeback_cache = false;
                 Ok(())
             }
             (name, value) => {

@@ -103,11 +103,11 @@ fn refused(failure: Failure, args: &ScrubArgs) -> Failure {
 }
 
 fn exit_of(view: &ScrubView) -> u8 {
-    match (view.stopped, view.sound, view.complete) {
-        (true, ..) => interrupt::exit() as u8,
-        (_, false, _) => Exit::NotAVolume as u8,
-        (_, true, true) => 0,
-        (_, true, false) => Exit::Failed as u8,
+    match view.sound {
+        _ if view.stopped => interrupt::exit() as u8,
+        Some(false) => Exit::NotAVolume as u8,
+        Some(true) => 0,
+        None => Exit::Failed as u8,
     }
 }
 

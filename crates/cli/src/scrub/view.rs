@@ -170,8 +170,8 @@ pub struct StatusView {
 /// The result of a check.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ScrubView {
-    /// No damage in the checked parts.
-    pub sound: bool,
+    /// Whether there is no damage; null if it found none, but did not check everything.
+    pub sound: Option<bool>,
     /// Everything was checked.
     pub complete: bool,
     /// It was stopped early.
@@ -248,7 +248,10 @@ impl From<&Scrubbed> for ScrubView {
         let findings: Vec<_> = wrong.iter().take(FINDINGS_MAX).map(|finding| (*finding).into()).collect();
         let paths: BTreeSet<String> = findings.iter().filter_map(|f: &DamageView| f.path.clone()).collect();
         Self {
-            sound: wrong.is_empty() && report.more_findings == 0,
+            sound: match wrong.is_empty() && report.more_findings == 0 {
+                false => Some(false),
+                true => done.is_complete.then_some(true),
+            },
             complete: done.is_complete,
             stopped: done.is_stopped,
             inodes: report.totals.inodes,
@@ -281,6 +284,12 @@ impl ScrubView {
         Some(format!("{}{more}", DamageView::from(first).line()))
     }
 
+    /// Whether damage was found.
+    #[must_use]
+    pub fn is_damaged(&self) -> bool {
+        self.sound == Some(false)
+    }
+
     /// Writes it as text.
     ///
     /// # Errors
@@ -296,16 +305,32 @@ impl ScrubView {
         }
         let (inodes, checked_bytes) = (Count(self.inodes).of("inode", "inodes"), Bytes(self.checked_bytes));
         if self.stopped {
-            let found = if self.sound { "no damage found so far" } else { "DAMAGED" };
+            let found = if self.is_damaged() { "DAMAGED" } else { "no damage found so far" };
             let all = Bytes(self.live_bytes);
             let text = format!("stopped after {inodes}, {checked_bytes} of {all}: {found}");
             return write_words(out, &format!("{volume}:"), &text);
         }
-        let state = match (self.sound, self.complete) {
-            (false, _) => "DAMAGED",
-            (true, true) => "sound",
-            (true, false) => "no damage found, but a part was missed because too much was written meanwhile",
+        let state = match self.sound {
+            Some(false) => "DAMAGED",
+            Some(true) => "sound",
+            None => "no damage found, but a part was missed because too much was written meanwhile",
         };
         write_words(out, &format!("{volume}:"), &format!("{inodes}, {checked_bytes} checked: {state}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_check_of_a_part_says_of_the_whole_only_that_it_is_damaged() {
+        let sound = |is_complete: bool, more_findings: u64| {
+            let report = Report { more_findings, ..Report::default() };
+            let done = Scrubbed { report, is_complete, is_stopped: !is_complete, volume_live_bytes: 0 };
+            ScrubView::from(&done).sound
+        };
+        assert_eq!([sound(true, 0), sound(false, 0)], [Some(true), None]);
+        assert_eq!([sound(true, 1), sound(false, 1)], [Some(false), Some(false)]);
     }
 }

@@ -98,7 +98,8 @@ impl RoomView {
 pub struct CleanedView {
     /// Bytes written to the log, summaries and padding included.
     pub log_bytes: u64,
-    /// The part of it that neither the cleaner nor coalescing moved.
+    /// The part of it that neither the cleaner nor coalescing moved. It includes the metadata and summaries that the moves caused:
+    /// nothing counts these apart.
     pub new_bytes: u64,
     /// Bytes of content that users wrote; null from a daemon of an older version that did not report it.
     #[serde(default)]

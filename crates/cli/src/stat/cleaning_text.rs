@@ -1,7 +1,7 @@
 //! `firn stat --cleaning` for people.
 
 use super::cleaning::{CleanedView, CleaningView, KindView, ReasonView, StallsView};
-use crate::sizes::{Bytes, Count, Unit};
+use crate::sizes::{Count, Unit};
 use std::io::{self, Write};
 use std::time::Duration;
 
@@ -20,38 +20,54 @@ pub fn cleaning(out: &mut dyn Write, view: &CleaningView) -> io::Result<()> {
     kinds(out, view)
 }
 
+/// A column of the first table; its sizes have one unit.
+struct Period<'a> {
+    title: String,
+    cleaned: &'a CleanedView,
+    unit: Unit,
+}
+
+impl<'a> Period<'a> {
+    fn of(title: impl Into<String>, cleaned: &'a CleanedView) -> Self {
+        let CleanedView { user_bytes, new_bytes, read_bytes, moved_bytes, coalesced_bytes, .. } = cleaned;
+        let sizes = [user_bytes.unwrap_or(0), *new_bytes, *read_bytes, *moved_bytes, *coalesced_bytes];
+        Self { title: title.into(), cleaned, unit: Unit::of_column(sizes.into_iter()) }
+    }
+}
+
 fn cleaned(out: &mut dyn Write, view: &CleaningView) -> io::Result<()> {
-    let mut columns = vec![("since mkfs".to_owned(), &view.since_mkfs)];
-    columns.extend(view.since_mount.as_ref().map(|since| ("since mount".to_owned(), since)));
+    let mut periods = vec![Period::of("since mkfs", &view.since_mkfs)];
+    periods.extend(view.since_mount.as_ref().map(|since| Period::of("since mount", since)));
     // The window is named by its real length: it is shorter than a minute after a mount, longer after a rest.
     let recent = view.recent.as_ref();
-    columns.extend(recent.map(|r| (format!("last {} s", r.window_ms.div_ceil(1000)), &r.cleaned)));
-    let cells = |cell: &dyn Fn(&(String, &CleanedView)) -> String| {
-        columns.iter().map(|column| format!("{:>14}", cell(column))).collect::<Vec<_>>().concat()
+    let title = |window_ms: u64| format!("last {} s", window_ms.div_ceil(1000));
+    periods.extend(recent.map(|recent| Period::of(title(recent.window_ms), &recent.cleaned)));
+    let cells = |cell: &dyn Fn(&Period) -> String| {
+        periods.iter().map(|period| format!("{:>14}", cell(period))).collect::<Vec<_>>().concat()
     };
-    writeln!(out, "  {:<24}{}", "cleaning", cells(&|(title, _)| title.clone()))?;
-    let mut line = |name: &str, value: &dyn Fn(&CleanedView) -> String| {
-        writeln!(out, "    {name:<22}{}", cells(&|(_, cleaned)| value(cleaned)))
+    writeln!(out, "  {:<24}{}", "cleaning", cells(&|period| period.title.clone()))?;
+    let mut line = |name: &str, value: &dyn Fn(&CleanedView, Unit) -> String| {
+        writeln!(out, "    {name:<22}{}", cells(&|period| value(period.cleaned, period.unit)))
     };
-    line("written by users", &|c| c.user_bytes.map_or_else(|| "-".to_owned(), |n| Bytes(n).to_string()))?;
-    line("new data and metadata", &|c| Bytes(c.new_bytes).to_string())?;
-    line("segments cleaned", &|c| Count(c.segments_cleaned).to_string())?;
-    line("= found empty", &|c| Count(c.segments_empty).to_string())?;
-    line("+ in background", &|c| Count(c.segments_background).to_string())?;
-    line("+ on demand", &|c| Count(c.segments_on_demand).to_string())?;
-    line("share found empty", &|c| percent(c.empty_share))?;
-    line("utilisation of rest", &|c| number(c.utilisation, 3))?;
-    line("share in background", &|c| percent(c.background_share))?;
-    line("rest, read in part", &|c| Count(c.segments_read_in_part).to_string())?;
-    line("read by the cleaner", &|c| Bytes(c.read_bytes).to_string())?;
-    line("live, and moved", &|c| Bytes(c.moved_bytes).to_string())?;
-    line("read per byte moved", &|c| number(c.read_per_moved, 2))?;
-    line("write amplification", &|c| number(c.write_amplification, 2))?;
-    line("write cost", &|c| number(c.write_cost, 2))?;
-    line("cost per new byte", &|c| number(c.measured_cost, 2))?;
-    line("cost per user byte", &|c| number(c.cost_per_user_byte, 2))?;
-    line("files put in order", &|c| Count(c.coalesced_files).to_string())?;
-    line("rewritten in order", &|c| Bytes(c.coalesced_bytes).to_string())
+    line("written by users", &|c, unit| c.user_bytes.map_or_else(|| "-".to_owned(), |n| unit.show_named(n)))?;
+    line("log besides moved data", &|c, unit| unit.show_named(c.new_bytes))?;
+    line("segments cleaned", &|c, _| Count(c.segments_cleaned).to_string())?;
+    line("= found empty", &|c, _| Count(c.segments_empty).to_string())?;
+    line("+ in background", &|c, _| Count(c.segments_background).to_string())?;
+    line("+ on demand", &|c, _| Count(c.segments_on_demand).to_string())?;
+    line("share found empty", &|c, _| percent(c.empty_share))?;
+    line("utilisation of rest", &|c, _| number(c.utilisation, 3))?;
+    line("share in background", &|c, _| percent(c.background_share))?;
+    line("rest, read in part", &|c, _| Count(c.segments_read_in_part).to_string())?;
+    line("read by the cleaner", &|c, unit| unit.show_named(c.read_bytes))?;
+    line("live, and moved", &|c, unit| unit.show_named(c.moved_bytes))?;
+    line("read per byte moved", &|c, _| number(c.read_per_moved, 2))?;
+    line("write amplification", &|c, _| number(c.write_amplification, 2))?;
+    line("write cost", &|c, _| number(c.write_cost, 2))?;
+    line("cost per new byte", &|c, _| number(c.measured_cost, 2))?;
+    line("cost per user byte", &|c, _| number(c.cost_per_user_byte, 2))?;
+    line("files put in order", &|c, _| Count(c.coalesced_files).to_string())?;
+    line("rewritten in order", &|c, unit| unit.show_named(c.coalesced_bytes))
 }
 
 /// Why the cleaner took its victims, and how full they were.
@@ -59,7 +75,8 @@ fn victims(out: &mut dyn Write, reasons: &[ReasonView]) -> io::Result<()> {
     if reasons.iter().all(|reason| reason.segments == 0) {
         return writeln!(out, "  victims     none since mount");
     }
-    let [live, share] = ["live", "mean share"];
+    let unit = Unit::of_column(reasons.iter().map(|reason| reason.live_bytes));
+    let (live, share) = (format!("live, {}", unit.name()), "mean share");
     writeln!(out, "  {:<24}{:>14}{live:>14}{share:>14}", "victims since mount", "segments")?;
     reasons.iter().filter(|reason| reason.segments > 0).try_for_each(|row| {
         let words = match row.reason.as_str() {
@@ -70,7 +87,7 @@ fn victims(out: &mut dyn Write, reasons: &[ReasonView]) -> io::Result<()> {
             "asked" => "asked for from outside",
             other => other,
         };
-        let (segments, live) = (Count(row.segments).to_string(), Bytes(row.live_bytes).to_string());
+        let (segments, live) = (Count(row.segments).to_string(), unit.show(row.live_bytes));
         writeln!(out, "    {words:<22}{segments:>14}{live:>14}{:>14}", percent(row.utilisation))
     })
 }
@@ -189,5 +206,41 @@ mod tests {
         assert!(Column::of("live", std::iter::empty()).is_none());
         let largest = Column::of("live", [u64::MAX].into_iter()).unwrap();
         assert_eq!((largest.title().as_str(), largest.cell(u64::MAX).len()), ("live, EiB", 20));
+    }
+
+    #[test]
+    fn the_sizes_of_a_column_have_one_unit_in_the_tables_of_periods_and_of_victims() {
+        let since_mkfs = CleanedView {
+            new_bytes: 1 << 30,
+            read_bytes: 947 << 20,
+            moved_bytes: 3000,
+            ..CleanedView::default()
+        };
+        let reason = |name: &str, live_bytes| ReasonView {
+            reason: name.to_owned(),
+            segments: 1,
+            live_bytes,
+            utilisation: None,
+        };
+        let view = CleaningView {
+            since_mkfs,
+            since_mount: None,
+            recent: None,
+            victims_by_reason: Some(vec![reason("policy", 1 << 30), reason("idle", 512 << 20)]),
+            kinds: Vec::new(),
+            stalls: None,
+        };
+        let mut out = Vec::new();
+        cleaning(&mut out, &view).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let row = |name: &str| {
+            let line = text.lines().find(|line| line.trim_start().starts_with(name)).unwrap();
+            line[26..].split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(row("log besides moved data"), "1.00 GiB");
+        assert_eq!(row("read by the cleaner"), "0.92 GiB");
+        assert_eq!(row("live, and moved"), "0.00 GiB");
+        assert!(row("victims since mount").contains("live, GiB"), "{text}");
+        assert_eq!(row("the same in idle time"), "1 0.50 -");
     }
 }

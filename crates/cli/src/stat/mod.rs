@@ -4,6 +4,7 @@ pub mod cleaning;
 #[cfg(test)]
 mod cleaning_tests;
 pub mod cleaning_text;
+mod df_text;
 pub mod fast;
 mod lock;
 pub mod text;
@@ -12,6 +13,7 @@ pub mod view;
 use crate::beneath::{self, Beneath};
 use crate::completion::values;
 use crate::failure::{Done, Failure};
+use crate::freeze::service::{FREEZE_STATUS_OP, FreezeView};
 use crate::metrics::Snapshot;
 use crate::output::{Output, terminal_columns};
 use crate::scrub::service::STATUS_OP;
@@ -26,6 +28,7 @@ use firnfs_fuse::control::{Client, ClientError, ErrorKind, OpError, Registry};
 use firnfs_fuse::counters::RequestCount;
 use firnfs_fuse::mount::table::{self, Mount};
 use lock::{LockTimes, LockView};
+use rustix::fs::{StatVfsMountFlags, statvfs};
 use rustix::stdio::stdout;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -50,8 +53,9 @@ read and written for each byte of new data, 1 at best (Rosenblum and Ousterhout,
 A sparse image takes space only as it is written. If the disk that holds it has
 less left than the image can grow by, stat and df say so.
 
-Cost per new byte: what was written to the log and read by the cleaner so far, for each byte that was
-not moved. Cost per user byte: the same for each byte that users wrote; the metadata that commits and the
+Log besides moved data: what was written to the log, but for the blocks that the cleaner and coalescing moved. The metadata and
+summaries that these moves caused are in it, as nothing counts them apart. Cost per new byte: what was written to the log and
+read by the cleaner so far, for each byte of that. Cost per user byte: the same for each byte that users wrote; the metadata that commits and the
 cleaner write counts as cost there. Three columns: since mkfs, since the mount, and the last minute, which is shorter after
 a mount and longer after a rest.
 
@@ -89,8 +93,9 @@ pub struct StatArgs {
   firn df -v /mnt             where all of its bytes are
 
 size, used and free are what df(1) shows. The second line is what the volume has
-beside them, and never gives to files: room for the cleaner, metadata, and a
-reserve for checkpoints. So size and withheld add up to the volume. A volume
+beside them, and never gives to files: room that makes cleaning pay, metadata (summaries
+of the log and indirect blocks), a reserve for checkpoints and the cleaner, and what is fixed
+outside the log. So size and withheld add up to the volume. A volume
 without free space still has all of that: writes fail with ENOSPC although segments
 are clean, and only deleting files or a larger volume (firn resize) helps. A third line
 appears only if the volume is full, or if the disk beneath the image will be.
@@ -98,7 +103,7 @@ appears only if the volume is full, or if the disk beneath the image will be.
 With -v, where all bytes of the volume are: live; held by states of the past; reclaimable
 by cleaning now; pinned (in segments that a log is writing or a reader uses, or that are
 empty but wait for checkpoints); clean; in reserve; fixed (superblocks, checkpoints, unused
-ends). Then what is withheld, in detail, and whether the past gives way to files.
+ends). Then what is withheld, in the words of the second line, and whether the past gives way to files.
 
 A path that is too long for the terminal is cut at its beginning; -v shows it whole.")]
 pub struct DfArgs {
@@ -140,6 +145,9 @@ pub struct Volume {
     /// Requests since the mount that failed with EIO, because of damage or the device; null if the volume is not mounted, and from a
     /// daemon of an older version.
     pub io_errors: Option<u64>,
+    /// After how long a frozen volume thaws by itself, in milliseconds (`firn thaw` ends that at once); null if it is not frozen, and
+    /// from a daemon of an older version.
+    pub thaws_in_ms: Option<u64>,
     /// The disk beneath the image, if it may become full before the volume is.
     pub beneath: Option<Beneath>,
 }
@@ -156,8 +164,8 @@ struct Info {
 /// A check that ended.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct LastCheckView {
-    /// No damage in what it checked.
-    pub sound: bool,
+    /// Whether there is no damage; null if it found none, but did not check everything.
+    pub sound: Option<bool>,
     /// It checked everything.
     pub complete: bool,
     /// Paths of the damaged files, from the volume's root.
@@ -318,7 +326,7 @@ pub fn df(args: &DfArgs, output: &mut Output) -> Done {
     };
     let view = Volumes { volumes };
     let columns = terminal_columns(stdout());
-    output.show(args.json, &view, |out| text::df(out, &view.volumes, args.verbose, columns))
+    output.show(args.json, &view, |out| df_text::df(out, &view.volumes, args.verbose, columns))
 }
 
 /// Every mounted volume that answers. A mount that does not answer (another user's, or one whose daemon has died) must not
@@ -335,11 +343,15 @@ fn all_mounted() -> Done<Vec<Volume>> {
 fn look(target: Target) -> Done<Volume> {
     match target {
         Target::Mounted(mount) => {
-            let stat = ask(&mount, CONTROL_OP)?;
+            let mut stat: StatView = ask(&mount, CONTROL_OP)?;
+            if stat.read_only_reason.is_none() && is_read_only_in_kernel(&mount) {
+                stat.read_only_reason = Some(text::REMOUNTED.to_owned());
+            }
             let info: Info = ask(&mount, "info")?;
             let checks = checks(&mount)?;
             let (check_after_crash, ended) =
                 checks.map_or((None, None), |view| (view.after_crash, view.ended));
+            let freeze: Option<FreezeView> = ask_newer(&mount, FREEZE_STATUS_OP)?;
             let beneath = beneath::of(&mount.source);
             let source = Source { image: mount.source, mountpoint: Some(mount.mountpoint) };
             Ok(Volume {
@@ -349,6 +361,7 @@ fn look(target: Target) -> Done<Volume> {
                 check_after_crash,
                 last_check: ended.and_then(LastCheckView::of),
                 io_errors: info.io_errors,
+                thaws_in_ms: freeze.and_then(|freeze| freeze.thaws_in_ms),
                 beneath,
             })
         }
@@ -360,19 +373,39 @@ fn look(target: Target) -> Done<Volume> {
             let stat = stat.map_err(|e| Failure::fs(format_args!("cannot read {}", image.display()), &e))?;
             let beneath = beneath::of(&image);
             let source = Source { image, mountpoint: None };
-            let (transport, check_after_crash, last_check, io_errors) = Default::default();
-            Ok(Volume { source, stat, transport, check_after_crash, last_check, io_errors, beneath })
+            let (transport, check_after_crash, last_check, io_errors, thaws_in_ms) = Default::default();
+            Ok(Volume {
+                source,
+                stat,
+                transport,
+                check_after_crash,
+                last_check,
+                io_errors,
+                thaws_in_ms,
+                beneath,
+            })
         }
     }
 }
 
 /// `None` also for a volume in memory and for a daemon of an older version, which do not check.
 fn checks(mount: &Mount) -> Done<Option<StatusView>> {
-    match call::<serde_json::Value>(mount, STATUS_OP) {
-        Ok(answer) => Ok(serde_json::from_value(answer).ok()),
+    let answer: Option<serde_json::Value> = ask_newer(mount, STATUS_OP)?;
+    Ok(answer.and_then(|answer| serde_json::from_value(answer).ok()))
+}
+
+/// `None` if the daemon does not know the operation.
+fn ask_newer<T: DeserializeOwned>(mount: &Mount, op: &str) -> Done<Option<T>> {
+    match call(mount, op) {
+        Ok(answer) => Ok(Some(answer)),
         Err(ClientError::Refused(refused)) if refused.kind == ErrorKind::UnknownOp => Ok(None),
         Err(error) => Err(Failure::failed(error.to_string())),
     }
+}
+
+/// Whether the kernel refuses changes, as after a remount; the daemon does not know that.
+fn is_read_only_in_kernel(mount: &Mount) -> bool {
+    statvfs(&mount.mountpoint).is_ok_and(|found| found.f_flag.contains(StatVfsMountFlags::RDONLY))
 }
 
 fn ask<T: DeserializeOwned>(mount: &Mount, op: &str) -> Done<T> {

@@ -1,10 +1,10 @@
-//! `firn stat` and `firn df` as text for people.
+//! `firn stat` as text for people.
 
-use super::cleaning::{CleaningView, RoomView, WithheldView};
-use super::view::{BUCKETS, LogView, PowerCutView, SpaceView, StatView};
+use super::cleaning::CleaningView;
+use super::view::{BUCKETS, LogView, PowerCutView, SpaceView};
 use super::{RequestView, Source, Volume};
 use crate::color::{Meaning, paint};
-use crate::output::{WIDTH, columns as columns_of, write_field, write_fitting, write_sum, write_words};
+use crate::output::{WIDTH, columns as columns_of, write_field, write_fitting, write_words};
 use crate::sizes::{Bytes, Count, WholeSeconds};
 use std::io::{self, Write};
 
@@ -13,12 +13,12 @@ const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█']
 
 const LABEL: &str = "  label      ";
 
-/// What the kernel passes on of a call of write(2) at once.
-const WRITE_MAX_BYTES: u64 = 1 << 20;
+/// The reason if the daemon could write, but the kernel lets no change through.
+pub(super) const REMOUNTED: &str = "remounted read-only";
 /// Damaged files that are named at most.
 const DAMAGED_MAX: usize = 10;
 
-/// The state of one volume: in ten lines at most, each of 80 columns, unless there is damage or there was a crash. `columns` are
+/// The state of one volume: in ten lines at most, each of 80 columns, unless it is read-only or frozen, there is damage or there was a crash. `columns` are
 /// those of the terminal, if there is one.
 ///
 /// # Errors
@@ -26,15 +26,24 @@ const DAMAGED_MAX: usize = 10;
 pub fn stat(out: &mut dyn Write, volume: &Volume, columns: Option<usize>) -> io::Result<()> {
     writeln!(out, "{}", place_line(&volume.source, columns.unwrap_or(usize::MAX)))?;
     let view = &volume.stat;
-    let is_mounted = volume.source.mountpoint.is_some();
     health(out, volume)?;
-    if let (Some(why), true) = (&view.read_only_reason, is_mounted) {
-        write_words(out, &format!("  {}  ", paint(Meaning::Warning, "read-only")), why)?;
+    if let (Some(why), Some(mountpoint)) = (&view.read_only_reason, &volume.source.mountpoint) {
+        let advice = match why.as_str() {
+            REMOUNTED => format!("; 'firn mount -o remount,rw {}' ends that", mountpoint.display()),
+            _ => String::new(),
+        };
+        let head = format!("  {}  ", paint(Meaning::Warning, "read-only"));
+        write_words(out, &head, &format!("{why}{advice}"))?;
+    }
+    if let (Some(ms), Some(mountpoint)) = (volume.thaws_in_ms, &volume.source.mountpoint) {
+        let left = Count(ms.div_ceil(1000));
+        let text = format!("changes wait until 'firn thaw {}', {left} s at most", mountpoint.display());
+        write_words(out, &format!("  {}     ", paint(Meaning::Warning, "frozen")), &text)?;
     }
     if let Some(check) = &volume.check_after_crash {
         write_words(out, "  check      ", &format!("after the crash: {}", check.line()))?;
     }
-    if let Some(check) = volume.last_check.as_ref().filter(|check| !check.sound) {
+    if let Some(check) = volume.last_check.as_ref().filter(|check| check.sound == Some(false)) {
         damaged(out, &check.damaged_paths)?;
     }
     match &volume.beneath {
@@ -58,15 +67,18 @@ pub fn stat(out: &mut dyn Write, volume: &Volume, columns: Option<usize>) -> io:
 }
 
 /// Whether a mount can write, and whether a log is known to be damaged; the lines that follow give the reasons. It claims no
-/// absence of damage for a volume that is read-only, because damage may be the reason.
+/// absence of damage for a volume that the daemon has made read-only, because damage may be the reason.
 fn health(out: &mut dyn Write, volume: &Volume) -> io::Result<()> {
     let view = &volume.stat;
-    let (is_mounted, is_read_only) = (volume.source.mountpoint.is_some(), view.read_only_reason.is_some());
-    let state = is_mounted.then(|| match is_read_only {
-        true => paint(Meaning::Warning, "read-only"),
-        false => paint(Meaning::Good, "writable"),
+    let is_mounted = volume.source.mountpoint.is_some();
+    let is_read_only = view.read_only_reason.as_deref().is_some_and(|why| why != REMOUNTED);
+    let state = is_mounted.then(|| match view.read_only_reason.as_deref() {
+        _ if volume.thaws_in_ms.is_some() => paint(Meaning::Warning, "frozen"),
+        Some(REMOUNTED) => paint(Meaning::Warning, "read-only (remounted)"),
+        Some(_) => paint(Meaning::Warning, "read-only"),
+        None => paint(Meaning::Good, "writable"),
     });
-    let checked = volume.last_check.as_ref().filter(|check| !check.sound);
+    let checked = volume.last_check.as_ref().filter(|check| check.sound == Some(false));
     let found = checked.map(|_| paint(Meaning::Bad, "damage found by the last check"));
     let failed = volume.io_errors.filter(|errors| *errors > 0);
     let failed = failed.map(|errors| Count(errors).of("request", "requests") + " failed (EIO)");
@@ -129,7 +141,7 @@ impl std::fmt::Display for Seconds {
 }
 
 /// Says that the disk beneath an image may become full before the volume is.
-fn beneath(out: &mut dyn Write, volume: &Volume) -> io::Result<()> {
+pub(super) fn beneath(out: &mut dyn Write, volume: &Volume) -> io::Result<()> {
     let place = match &volume.source.mountpoint {
         Some(mountpoint) => (mountpoint.as_path(), true),
         None => (volume.source.image.as_path(), false),
@@ -156,7 +168,7 @@ fn place_line(source: &Source, columns: usize) -> String {
 }
 
 /// A path in that many columns; of one that is too long, the end.
-fn cut_to(path: &str, columns: usize) -> String {
+pub(super) fn cut_to(path: &str, columns: usize) -> String {
     match path.chars().count() {
         length if length <= columns => path.to_owned(),
         // The mark takes a column.
@@ -207,10 +219,11 @@ fn space(out: &mut dyn Write, space: &SpaceView) -> io::Result<()> {
     let share = percent(used_bytes, space.total_bytes);
     let [used, total, free] = [used_bytes, space.total_bytes, space.free_bytes].map(Bytes);
     let (inodes, free_inodes) = (Count(space.used_inodes), Count(space.free_inodes));
+    let some = inodes.of("inode", "inodes");
     let inode_share = percent(space.used_inodes, space.used_inodes.saturating_add(space.free_inodes));
     let texts = [
         format!("{used} of {total} used ({share}%), {free} free; inodes: {inodes} used, {free_inodes} free"),
-        format!("{used} of {total} used ({share}%), {free} free; {inodes} inodes ({inode_share}%)"),
+        format!("{used} of {total} used ({share}%), {free} free; {some} ({inode_share}%)"),
         format!("{used} of {total} used ({share}%), {free} free; inodes {inode_share}%"),
         format!("{used} of {total} ({share}%), {free} free; inodes {inode_share}%"),
     ];
@@ -294,145 +307,12 @@ fn bars(numbers: &[u64]) -> String {
     numbers.iter().map(|&number| bar(number)).collect()
 }
 
-/// Two lines for each volume, which add up to it: one as df(1) prints it, and what is withheld beside it. In full: where all bytes
-/// are. `columns` are those of the terminal, if there is one.
-///
-/// # Errors
-/// As writing reports.
-pub fn df(out: &mut dyn Write, volumes: &[Volume], in_full: bool, columns: Option<usize>) -> io::Result<()> {
-    writeln!(out, "{:>10} {:>10} {:>10} {:>5} {:>12}  volume", "size", "used", "free", "use%", "inodes")?;
-    volumes.iter().try_for_each(|volume| df_lines(out, volume, in_full, columns))
-}
-
-fn df_lines(out: &mut dyn Write, volume: &Volume, in_full: bool, columns: Option<usize>) -> io::Result<()> {
-    let StatView { space, log, .. } = &volume.stat;
-    let used_bytes = space.total_bytes.saturating_sub(space.free_bytes);
-    let row = format!(
-        "{:>10} {:>10} {:>10} {:>4}% {:>12}  ",
-        Bytes(space.total_bytes),
-        Bytes(used_bytes),
-        Bytes(space.free_bytes),
-        percent(used_bytes, space.total_bytes),
-        Count(space.used_inodes)
-    );
-    let left = columns.map_or(usize::MAX, |columns| columns.saturating_sub(row.len()));
-    let (place, is_whole) = place_within(&volume.source, left);
-    writeln!(out, "{row}{place}")?;
-    if in_full && !is_whole {
-        writeln!(out, "{:>10}   {}", "", place_within(&volume.source, usize::MAX).0)?;
-    }
-    if let Some(room) = log.as_ref().and_then(|log| log.room.as_ref()) {
-        if in_full {
-            room_line(out, room)?;
-        }
-        withheld_line(out, room, in_full)?;
-        if in_full {
-            history_line(out, room)?;
-        }
-        // In the last hundredth, or if less is free than a program may write at once, the next write may get ENOSPC.
-        if space.free_bytes < (space.total_bytes / 100).max(WRITE_MAX_BYTES) {
-            full_line(out, &volume.source, room)?;
-        }
-    }
-    beneath(out, volume)
-}
-
-/// Where a volume is, in that many columns, and whether that is all: the image and the mountpoint; if both are too long, the
-/// mountpoint alone; if that is, too, its end.
-fn place_within(source: &Source, columns: usize) -> (String, bool) {
-    let image = source.image.display();
-    let whole = match &source.mountpoint {
-        Some(mountpoint) => format!("{image} on {}", mountpoint.display()),
-        None => image.to_string(),
-    };
-    if whole.chars().count() <= columns {
-        return (whole, true);
-    }
-    let place = source.mountpoint.as_ref().unwrap_or(&source.image).display().to_string();
-    let place = cut_to(&place, columns);
-    (place, false)
-}
-
-/// What to do about a volume that is full.
-fn full_line(out: &mut dyn Write, source: &Source, room: &RoomView) -> io::Result<()> {
-    let place = source.mountpoint.as_ref().unwrap_or(&source.image).display();
-    let snapshots = match room.named_states {
-        0 => String::new(),
-        _ => format!(" or snapshots ('firn log {place}' says what each would free)"),
-    };
-    let advice = format!(
-        "delete files{snapshots}, or 'firn resize {place} +SIZE' makes it larger; cleaning gains no more for files"
-    );
-    write_words(out, &format!("{:>10} ", "full:"), &advice)
-}
-
-/// What the past holds, and whether users can have it.
-fn history_line(out: &mut dyn Write, room: &RoomView) -> io::Result<()> {
-    if room.history_bytes == 0 {
-        return Ok(());
-    }
-    let states = Count(room.retained_states).of("state", "states");
-    let whose = match room.named_states {
-        0 => "counted as free: it gives way to files".to_owned(),
-        named if named == room.retained_states => {
-            "kept until they are deleted (firn snapshot --delete)".to_owned()
-        }
-        named => format!("{} of them kept until deleted (firn snapshot --delete)", Count(named)),
-    };
-    let text = format!("{} held by {states}, {whose}", Bytes(room.history_bytes));
-    write_words(out, &format!("{:>10} ", "history:"), &text)
-}
-
-/// Why the size is smaller than the volume; together they are the volume. Not in full: few terms, which fit a line.
-fn withheld_line(out: &mut dyn Write, room: &RoomView, in_full: bool) -> io::Result<()> {
-    let Some(WithheldView { reserve_bytes, cleaning_bytes, summary_bytes, metadata_bytes }) = room.withheld
-    else {
-        return Ok(());
-    };
-    let all_bytes = reserve_bytes + cleaning_bytes + summary_bytes + metadata_bytes + room.fixed_bytes;
-    if !in_full {
-        let terms = [
-            (cleaning_bytes, "cleaning"),
-            (summary_bytes + metadata_bytes, "metadata"),
-            (reserve_bytes + room.fixed_bytes, "reserve"),
-        ];
-        return write_sum(
-            out,
-            &format!("{:>11} withheld =", format!("+ {}", Bytes(all_bytes))),
-            &terms.map(term),
-        );
-    }
-    let terms = [
-        (reserve_bytes, "reserve"),
-        (cleaning_bytes, "cleaning"),
-        (summary_bytes, "summaries"),
-        (metadata_bytes, "metadata"),
-        (room.fixed_bytes, "fixed"),
-    ];
-    write_sum(out, &format!("{:>10} withheld =", Bytes(all_bytes)), &terms.map(term))
-}
-
-fn term((bytes, word): (u64, &str)) -> String {
+pub(super) fn term((bytes, word): (u64, &str)) -> String {
     format!("{} {word}", Bytes(bytes))
 }
 
-fn room_line(out: &mut dyn Write, room: &RoomView) -> io::Result<()> {
-    let terms = [
-        (room.live_bytes, "live"),
-        (room.history_bytes, "history"),
-        (room.reclaimable_bytes, "reclaimable"),
-        (room.pinned_bytes, "pinned"),
-        (room.clean_bytes, "clean"),
-        (room.reserve_bytes, "reserve"),
-        (room.fixed_bytes, "fixed"),
-    ];
-    // Volumes without a past say nothing of it.
-    let terms = terms.into_iter().filter(|(bytes, word)| *bytes > 0 || *word != "history");
-    write_sum(out, &format!("{:>10} =", Bytes(room.size_bytes)), &terms.map(term).collect::<Vec<_>>())
-}
-
 /// Rounded up, as df(1) does: 100% means full, and 0% empty.
-fn percent(part: u64, whole: u64) -> u64 {
+pub(super) fn percent(part: u64, whole: u64) -> u64 {
     (u128::from(part) * 100).div_ceil(u128::from(whole.max(1))) as u64
 }
 
@@ -484,48 +364,6 @@ mod tests {
     }
 
     #[test]
-    fn the_sums_of_df_fit_80_columns_and_break_below_their_first_term() {
-        let bytes = (1023 << 40) + (900 << 30);
-        let withheld = WithheldView {
-            reserve_bytes: bytes,
-            cleaning_bytes: bytes,
-            summary_bytes: bytes,
-            metadata_bytes: bytes,
-        };
-        let room = RoomView {
-            history_bytes: 0,
-            retained_states: 0,
-            named_states: 0,
-            size_bytes: bytes,
-            live_bytes: bytes,
-            reclaimable_bytes: bytes,
-            pinned_bytes: bytes,
-            clean_bytes: bytes,
-            reserve_bytes: bytes,
-            fixed_bytes: bytes,
-            withheld: Some(withheld),
-        };
-        let in_full = |out: &mut dyn Write, room: &RoomView| withheld_line(out, room, true);
-        for show in [&room_line as &dyn Fn(&mut dyn Write, &RoomView) -> io::Result<()>, &in_full] {
-            let mut out = Vec::new();
-            show(&mut out, &room).unwrap();
-            let text = String::from_utf8(out).unwrap();
-            assert!(text.lines().count() > 1 && text.lines().all(|line| line.len() <= WIDTH), "{text}");
-            let first = text.find("= ").unwrap() + 2;
-            for line in text.lines().skip(1) {
-                assert_eq!(line.len() - line.trim_start().len(), first, "{text}");
-            }
-            assert!(text.ends_with("1023.9 TiB fixed\n"), "{text}");
-        }
-        // Without -v it is one line, with the same sum.
-        let mut out = Vec::new();
-        withheld_line(&mut out, &room, false).unwrap();
-        let text = String::from_utf8(out).unwrap();
-        assert!(text.lines().count() == 1 && text.len() <= WIDTH, "{text}");
-        assert_eq!(text, "    + 5 PiB withheld = 1023.9 TiB cleaning + 2 PiB metadata + 2 PiB reserve\n");
-    }
-
-    #[test]
     fn space_takes_one_line_with_the_largest_numbers() {
         let shown = |used: u64, free: u64, inodes: u64| {
             let mut out = Vec::new();
@@ -542,6 +380,8 @@ mod tests {
             shown(1 << 20, 1 << 20, 9),
             "  space       1 MiB of 2 MiB used (50%), 1 MiB free; inodes: 9 used, 9 free\n"
         );
+        let free = (900 << 30) + (900 << 20);
+        assert!(shown(1 << 10, free, 1).ends_with(" free; 1 inode (50%)\n"), "{}", shown(1 << 10, free, 1));
         let bytes = (1023 << 30) + (900 << 20);
         for text in [shown(bytes / 2, bytes / 2, 7_000_000), shown(bytes - 1024, 1024, 1 << 40)] {
             assert!(text.trim_end().len() <= WIDTH && text.contains("inodes"), "{text}");
@@ -554,21 +394,5 @@ mod tests {
         assert_eq!(place_line(&source, 33), "/var/lib/disk.img mounted on /mnt");
         assert_eq!(place_line(&source, 25), "…disk.img mounted on /mnt");
         assert_eq!(place_line(&source, 5), "… mounted on /mnt");
-    }
-
-    #[test]
-    fn a_place_fits_the_columns_that_a_row_leaves_and_keeps_its_end() {
-        let source = |image: &str, mountpoint: Option<&str>| Source {
-            image: image.into(),
-            mountpoint: mountpoint.map(Into::into),
-        };
-        let mounted = source("/var/lib/disk.img", Some("/mnt/größe"));
-        let within = |source: &Source, columns| place_within(source, columns);
-        assert_eq!(within(&mounted, 31), ("/var/lib/disk.img on /mnt/größe".to_owned(), true));
-        assert_eq!(within(&mounted, 30), ("/mnt/größe".to_owned(), false));
-        assert_eq!(within(&mounted, 10), ("/mnt/größe".to_owned(), false));
-        assert_eq!(within(&mounted, 9), ("…nt/größe".to_owned(), false));
-        assert_eq!(within(&mounted, 0), ("…".to_owned(), false));
-        assert_eq!(within(&source("/var/lib/disk.img", None), 9), ("…disk.img".to_owned(), false));
     }
 }

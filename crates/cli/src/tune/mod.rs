@@ -10,6 +10,7 @@ use crate::output::Output;
 use clap::Args;
 use firnfs_fuse::control::{Client, ClientError, ErrorKind};
 use serde_json::json;
+pub use service::LABEL_IS;
 use service::{ChangeView, SettingView, TUNE_OP, TuneView};
 use settings::Lasts;
 use std::path::PathBuf;
@@ -17,15 +18,15 @@ use std::path::PathBuf;
 /// Arguments of `firn tune`.
 #[derive(Args, Debug)]
 #[command(after_help = format!("Examples:
-  firn tune /mnt                               list the settings and their values
-  firn tune /mnt cache=1G commit=1             1 GiB of memory, durable within a second
-  firn tune /mnt cleaning_policy=greedy        clean as Sprite LFS did at first
-  firn tune /mnt coalesce=off                  put no scattered files in order
-  firn tune /mnt idle_rate=20M                 clean more slowly while nobody works
-  firn tune /mnt clean_low=60 clean_high=120   begin to clean below 60 clean segments,
-                                               end at 120
-  firn tune /mnt clean_low=auto                as the volume's size and fullness say
-  firn tune /mnt label=backup                  another label, stored in the volume
+  firn tune /mnt                         list the settings and their values
+  firn tune /mnt cache=1G commit=1       1 GiB of memory, durable within a second
+  firn tune /mnt cleaning_policy=greedy  clean as Sprite LFS did at first
+  firn tune /mnt coalesce=off            put no scattered files in order
+  firn tune /mnt idle_rate=20M           clean more slowly while nobody works
+  firn tune /mnt clean_low=60 clean_high=120
+                                         begin to clean below 60 clean segments, end at 120
+  firn tune /mnt clean_low=auto          as the volume's size and fullness say
+  firn tune /mnt label=backup            another label, stored in the volume
 
 Settings and values are those of 'firn mount -o'. A change holds from now on until the unmount;
 name it in fstab(5) to keep it. 'firn mount -o remount,...' does the same. Either all of the

@@ -21,7 +21,8 @@ pub const TUNE_OP: &str = "tune";
 
 /// The setting that the volume keeps.
 pub(super) const LABEL: &str = "label";
-const LABEL_IS: &str = "label=";
+/// The beginning of a word that sets it.
+pub const LABEL_IS: &str = "label=";
 
 #[derive(Deserialize)]
 struct Request {
@@ -154,7 +155,10 @@ fn resolve(plan: &MountPlan, words: &[&String]) -> Result<MountPlan, OpError> {
             }));
         };
         let was = (setting.value)(&wanted);
-        wanted.apply(word).map_err(|failure| refuse(failure.to_string()))?;
+        // The words of this request were not given after `-o`.
+        wanted
+            .apply(word)
+            .map_err(|failure| refuse(failure.to_string().trim_start_matches("-o ").to_owned()))?;
         let is = (setting.value)(&wanted);
         // mount(8) repeats what fstab says: the present value is no change.
         if is != was && setting.lasts != Lasts::UntilUnmount {

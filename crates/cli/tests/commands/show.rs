@@ -185,6 +185,8 @@ fn dump_finds_an_inode_by_its_path() {
         assert_eq!(large["size_bytes"], 3_000_000, "{large:#}");
         assert_eq!(by(&large["inode"].to_string()), large, "the number leads to the same");
         assert_eq!(by("sub/deeper/../large"), large);
+        let lines = ok(&["dump", &image, "--inode", "/sub/large"]);
+        assert!(lines.lines().count() < 40, "neighbouring blocks are one run: {lines}");
         assert_eq!(by("/"), by("1"));
         for wrong in ["/sub/none", "small/below a file"] {
             assert!(refused(&["dump", &image, "--inode", wrong], 1).contains("has no file"), "{kind}");
@@ -269,6 +271,7 @@ fn terminals_have_colours_which_change_no_word_and_nothing_else_has() {
     assert!(!is_colourful("stat", &[("NO_COLOR", "1")]));
     assert!(!is_colourful("stat", &[("TERM", "dumb")]));
     assert!(!is_colourful("--color never stat", &[]));
+    assert!(is_colourful("stat --help", &[]) && !is_colourful("--color never stat --help", &[]));
     assert!(!is_colourful("--color always stat --json", &[]), "JSON is for programs");
 }
 

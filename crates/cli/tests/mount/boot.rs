@@ -1,4 +1,4 @@
-//! What a system needs at boot: readiness told to systemd, volumes by label, and the helpers of mkfs(8) and fsck(8).
+//! What a system needs at boot: readiness told to systemd, volumes by label, and the helpers of mount(8), mkfs(8) and fsck(8).
 
 use crate::common::{can_mount, eventually, firn_ok, is_root};
 use std::os::unix::net::UnixDatagram;
@@ -160,4 +160,40 @@ fn the_debian_package_is_installed_used_and_purged() {
     let package = script("scripts/package.sh", FIRN);
     let told = script("scripts/package-test.sh", &package);
     assert!(told.starts_with("installed, used and purged: firnfs_"), "{told}");
+}
+
+/// mount(8) finds its helpers in /sbin alone: a namespace of its own gets links there. No line of fstab names these mounts.
+#[test]
+fn mount_8_remounts_images_and_devices_by_the_types_in_the_table_of_mounts() {
+    if !can_mount() || !is_root() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let script = format!(
+        "mkdir links mnt; ln -s {FIRN} links/mount.fuse.firnfs; ln -s {FIRN} links/mount.fuseblk.firnfs
+         {FIRN} mkfs disk.img --size 64M >/dev/null
+         if ! mount -t overlay -o lowerdir=$PWD/links:/usr/sbin overlay /usr/sbin || ! loop=$(losetup -f --show disk.img)
+         then echo skipped; exit; fi
+         trap '{FIRN} umount mnt 2>/dev/null || true; losetup -d $loop' EXIT
+         for source in disk.img $loop; do
+             {FIRN} mount $source mnt -o noatime
+             mount -o remount,cache=64M,ro mnt; {FIRN} tune mnt | grep -o '^cache  *64M'; touch mnt/f 2>/dev/null && echo writable
+             mount -o remount,rw mnt; touch mnt/f
+             ! mount -o remount,bogus=3 mnt 2>&1
+             {FIRN} umount mnt
+         done"
+    );
+    let output = Command::new("unshare")
+        .args(["--mount", "sh", "-euc", &script])
+        .current_dir(directory.path())
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{told}{}", String::from_utf8_lossy(&output.stderr));
+    if told.contains("skipped") {
+        eprintln!("SKIPPED: NOT TESTED: no overlay or no loop device");
+        return;
+    }
+    assert!(told.matches("64M").count() == 2 && !told.contains("writable"), "{told}");
+    assert_eq!(told.matches("bogus").count(), 2, "{told}");
 }

@@ -1,6 +1,6 @@
 //! `firn freeze` and `firn thaw`: the image is copied while programs write, and the copy is sound.
 
-use crate::common::{Kind, Mount, can_mount, eventually, firn, firn_ok, pattern};
+use crate::common::{Kind, Mount, can_mount, eventually, firn, firn_json, firn_ok, pattern};
 use std::fs;
 use std::io::Read;
 use std::path::Path;
@@ -74,6 +74,11 @@ fn a_copy_made_while_programs_write_is_sound_and_complete() {
             let held = counts();
             let (code, line) = refused(&["freeze", mnt]);
             assert!(code == 4 && line.contains("frozen already"), "{code} {line}");
+            let told = firn_ok(&["stat", mnt]);
+            assert!(told.contains("health      frozen"), "{told}");
+            assert!(told.contains(&format!("changes wait until 'firn thaw {mnt}', 1")), "{told}");
+            let left_ms = firn_json(&["stat", mnt, "--json"])["thaws_in_ms"].as_u64().unwrap();
+            assert!((1..=120_000).contains(&left_ms), "{left_ms}");
             fs::copy(&mount.image, &copy).unwrap();
             std::thread::sleep(Duration::from_millis(1500));
             assert!(counts().iter().zip(&held).all(|(now, held)| *now <= held + 1), "writers wait");
@@ -85,6 +90,7 @@ fn a_copy_made_while_programs_write_is_sound_and_complete() {
             assert!(is_same, "{kind:?}: something was written within {:?}", frozen.elapsed());
             let told = firn_ok(&["thaw", mnt]);
             assert!(told.contains("thawed after"), "{told}");
+            assert!(firn_json(&["stat", mnt, "--json"])["thaws_in_ms"].is_null());
             let resumed = counts();
             eventually("writers go on", || counts().iter().zip(&resumed).all(|(now, then)| now > then));
             stop.store(true, Ordering::SeqCst);

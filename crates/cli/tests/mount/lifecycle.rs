@@ -416,6 +416,26 @@ fn fstab_style_mounts_and_remounts_go_through_the_helper() {
 }
 
 #[test]
+fn stat_says_that_a_mount_was_remounted_read_only_and_how_that_ends() {
+    if !can_mount() || !is_root() {
+        return;
+    }
+    for kind in [Kind::Image, Kind::Memory] {
+        let mount = Mount::new(kind);
+        let mnt = mount.mnt.to_str().unwrap();
+        assert!(firn_ok(&["stat", mnt]).contains(" writable"));
+        firn_ok(&["mount", "-o", "remount,ro", mnt]);
+        let told = firn_ok(&["stat", mnt]);
+        assert!(told.contains(" read-only (remounted)") && !told.contains("writable"), "{told}");
+        let words = told.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains(&format!("'firn mount -o remount,rw {mnt}' ends that")), "{told}");
+        assert_eq!(firn_json(&["stat", mnt, "--json"])["read_only_reason"], "remounted read-only");
+        firn_ok(&["mount", "-o", "remount,rw", mnt]);
+        assert!(firn_ok(&["stat", mnt]).contains(" writable"));
+    }
+}
+
+#[test]
 fn fsck_refuses_what_is_mounted_and_says_where() {
     if !can_mount() {
         return;
@@ -425,6 +445,12 @@ fn fsck_refuses_what_is_mounted_and_says_where() {
     let line = complaint(&["fsck", image]);
     assert!(line.contains("is mounted on") && line.contains("firn umount"), "{line}");
     assert_eq!(firn(&["fsck", image]).status.code(), Some(8));
+    let mnt = mount.mnt.to_str().unwrap();
+    let line = complaint(&["fsck", mnt]);
+    assert!(line.contains(&format!("'firn scrub {mnt}' checks it")), "{line}");
+    fs::write(mount.path("new"), "not on the device yet").unwrap();
+    let line = complaint(&["dump", mnt, "--inode", "/new"]);
+    assert!(line.contains(&format!("'firn sync {mnt}' first")), "{line}");
     fs::write(mount.path("f"), pattern(1, 100_000)).unwrap();
     mount.umount();
     assert!(firn_ok(&["fsck", image]).contains("clean"));

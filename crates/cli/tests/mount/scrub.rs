@@ -127,6 +127,7 @@ fn scrub_is_stopped_by_ctrl_c_joined_by_a_second_one_and_ended_by_an_unmount() {
         (0, &0.into()),
         "{view}"
     );
+    assert!(view["sound"].is_null() && view["complete"] == false, "{view}");
     let (done, all) = (view["checked_bytes"].as_u64().unwrap(), view["live_bytes"].as_u64().unwrap());
     assert!(done < all && all > 20 << 20, "{view}");
     let second = second.wait_with_output().unwrap();

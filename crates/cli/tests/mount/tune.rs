@@ -1,6 +1,8 @@
 //! `firn tune` and `firn mount -o remount`: settings of a mount that is being served.
 
-use crate::common::{Kind, Mount, can_mount, eventually, firn, firn_json, firn_ok, is_root, pattern};
+use crate::common::{
+    Kind, Mount, can_mount, complaint, eventually, firn, firn_json, firn_ok, is_root, pattern,
+};
 use std::fs;
 
 fn setting(mount: &Mount, name: &str) -> String {
@@ -214,4 +216,27 @@ fn a_remount_changes_what_it_names_and_nothing_else() {
     assert!(code == 4 && line.contains("mounted read-only") && line.contains("firn umount"), "{code} {line}");
     assert!(fs::write(mount.path("file"), b"4").is_err());
     assert_eq!(fs::read(mount.path("file")).unwrap(), b"3");
+}
+
+#[test]
+fn refusals_name_the_setting_as_it_was_given_and_a_remount_changes_the_label_too() {
+    if !can_mount() || !is_root() {
+        return;
+    }
+    let mount = Mount::with(Kind::Image, "64M", &[]);
+    let mnt = mount.mnt.to_str().unwrap();
+    let line = complaint(&["tune", mnt, "writeback=yes"]);
+    assert!(line.contains("writeback cannot change from no to yes while the volume is mounted"), "{line}");
+    for (word, wrong) in [("placement", "placement: the value is missing"), ("cache=1", "cache: ")] {
+        let line = complaint(&["tune", mnt, word]);
+        assert!(line.contains(wrong) && !line.contains("-o "), "{line}");
+    }
+    assert!(complaint(&["mount", "-o", "remount,cache", mnt]).contains("-o cache: the value is missing"));
+    firn_ok(&["mount", "-o", "remount,label=backup", mnt]);
+    let label = firn_json(&["stat", mnt, "--json"])["log"]["label"].clone();
+    assert_eq!(label, "backup");
+    let file = fs::File::create(mount.path("f")).unwrap();
+    let line = complaint(&["mount", "-o", "remount,ro", mnt]);
+    assert!(line.contains("has files open for writing") && !line.contains("--lazy"), "{line}");
+    drop(file);
 }

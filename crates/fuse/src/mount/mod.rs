@@ -62,6 +62,9 @@ pub enum MountError {
     /// Something on the mount is in use.
     #[error("{} is busy; close what uses it (see 'fuser -vm'), or detach it with --lazy", .0.display())]
     Busy(PathBuf),
+    /// It cannot become read-only while files on it are open for writing.
+    #[error("{} has files open for writing; close them (see 'fuser -vm'), then remount it", .0.display())]
+    OpenForWriting(PathBuf),
     /// No firnfs is mounted there.
     #[error("{} is not a firnfs mount", .0.display())]
     NotMounted(PathBuf),
@@ -149,12 +152,12 @@ fn direct_mount(request: &MountRequest, fd: &OwnedFd) -> Result<(), Errno> {
 /// the users with access are fixed when mounting.
 ///
 /// # Errors
-/// [`MountError::NotMounted`]; ordinary users may not remount.
+/// [`MountError::NotMounted`], [`MountError::OpenForWriting`]; ordinary users may not remount.
 pub fn remount(mountpoint: &Path, options: &MountOptions) -> Result<(), MountError> {
     let flags = options.flags() & !(MountFlags::RELATIME | MountFlags::NOATIME | MountFlags::STRICTATIME);
     rustix::mount::mount_remount(mountpoint, flags, c"").map_err(|errno| match errno {
         Errno::INVAL | Errno::NOENT => MountError::NotMounted(mountpoint.to_owned()),
-        Errno::BUSY => MountError::Busy(mountpoint.to_owned()),
+        Errno::BUSY => MountError::OpenForWriting(mountpoint.to_owned()),
         errno => MountError::System { action: "remount", errno },
     })
 }
