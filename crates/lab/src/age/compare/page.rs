@@ -124,6 +124,13 @@ impl Report {
         )
     }
 
+    /// The seed of the workload, if it was made with one.
+    #[must_use]
+    pub fn seed(&self) -> Option<u64> {
+        let seed = self.workload_options.iter().find(|(name, _)| name == "seed");
+        seed.and_then(|(_, value)| value.parse().ok())
+    }
+
     fn origin(&self) -> &str {
         let from = self.workload_options.iter().find(|(name, _)| name == "from");
         from.map_or("a workload", |(_, value)| value)
@@ -147,19 +154,15 @@ impl Report {
                 conditions: self.conditions().into(),
                 x: "stages of life",
                 y,
-                x_scale: Scale::Linear,
+                x_scale: Scale::Whole,
                 y_scale: Scale::Linear,
                 x_max: points().map(|point| point.0).fold(1.0, f64::max),
                 y_max: points().map(|point| point.1).fold(0.1, f64::max) * HEADROOM,
                 curves,
             })
         };
-        let disk_bytes = Series {
-            label: "bytes written to the disk, for each byte of the workload".into(),
-            style: Style(0),
-            values: self.systems.iter().map(Aged::amplification).collect(),
-            published: Vec::new(),
-        };
+        let disk_bytes =
+            |(nth, aged): (u8, &Aged)| Series::new(aged.name.clone(), Style(nth), vec![aged.amplification()]);
         vec![
             plot(
                 "reading",
@@ -184,8 +187,8 @@ impl Report {
                 title: "Written to the disk in the whole life".into(),
                 conditions: self.conditions().into(),
                 y: "bytes for each byte of the workload",
-                groups: self.systems.iter().map(|aged| aged.name.clone()).collect(),
-                series: vec![disk_bytes],
+                groups: vec!["the whole life".to_owned()],
+                series: (0..).zip(&self.systems).map(disk_bytes).collect(),
             }),
         ]
     }
