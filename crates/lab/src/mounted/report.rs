@@ -178,10 +178,12 @@ impl Report {
         let phases: Vec<String> =
             rows.iter().enumerate().map(|(n, row)| format!("{}: {}", n + 1, row.phase)).collect();
         let names = if rows.len() > 6 { format!("; {}", phases.join(", ")) } else { String::new() };
+        let environment = self.environment.to_string();
         Drawing::Bars(Bars {
             file: format!("bench-{}", workload.name()).into(),
             title: workload.name().into(),
-            conditions: format!("{}{names}; {}", self.rounds_words(), self.environment).into(),
+            conditions: format!("{}{names}; {}", self.rounds_words(), environment.trim_end_matches('.'))
+                .into(),
             y: if is_single { "operations a second" } else { "times as fast as the first" },
             groups: rows.iter().enumerate().map(group).collect(),
             series: self.targets.iter().enumerate().map(series).collect(),

@@ -111,16 +111,18 @@ impl Report {
     /// The conditions, in a line.
     #[must_use]
     pub fn conditions(&self) -> String {
+        let readings =
+            if self.runs == 1 { "1 reading".to_owned() } else { format!("{} readings", self.runs) };
+        let environment = self.environment.to_string();
         format!(
-            "{} records of {}; disks of {:.1} GiB; synced each {:.0} s of the workload's time; {:.0} s of rest after each of {} stages; {} readings; {}",
+            "{} records of {}; disks of {:.1} GiB; synced each {:.0} s of the workload's time; {:.0} s of rest after each of {} stages; {readings}; {}",
             self.records,
             self.origin(),
             self.size_bytes as f64 / MIB / 1024.0,
             self.sync_every_ms / 1e3,
             self.rest_ms / 1e3,
             self.systems.first().map_or(0, |aged| aged.stages.len()),
-            self.runs,
-            self.environment
+            environment.trim_end_matches('.')
         )
     }
 
