@@ -3,6 +3,7 @@
 use crate::fs::Fs;
 use firnfs::engine::Engine;
 use firnfs_volume::Volume;
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,6 +19,12 @@ pub struct Background<S: Engine + 'static> {
     volume: Arc<Volume<S>>,
     should_stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
+}
+
+impl<S: Engine + 'static> fmt::Debug for Background<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Background").finish_non_exhaustive()
+    }
 }
 
 impl<S: Engine + 'static> Fs<S>

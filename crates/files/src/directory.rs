@@ -13,6 +13,7 @@ use firnfs::inode::Kind;
 use firnfs::lfs::Lfs;
 use firnfs_format::InodeNo;
 use std::collections::VecDeque;
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 
@@ -64,6 +65,18 @@ pub struct DirEntry<S: Engine = Lfs> {
     within: Arc<Held<S>>,
     name: Vec<u8>,
     kind: Kind,
+}
+
+impl<S: Engine> fmt::Debug for ReadDir<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ReadDir").field(&String::from_utf8_lossy(&self.held.path)).finish()
+    }
+}
+
+impl<S: Engine> fmt::Debug for DirEntry<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("DirEntry").field(&String::from_utf8_lossy(&self.path())).finish()
+    }
 }
 
 impl<S: Engine> DirEntry<S> {
@@ -192,6 +205,18 @@ pub struct WalkEntry<S: Engine = Lfs> {
     pub entry: DirEntry<S>,
     /// 1 for entries of the directory where the walk began.
     pub depth: usize,
+}
+
+impl<S: Engine> fmt::Debug for Walk<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Walk").field("open", &self.open).finish_non_exhaustive()
+    }
+}
+
+impl<S: Engine> fmt::Debug for WalkEntry<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WalkEntry").field("entry", &self.entry).field("depth", &self.depth).finish()
+    }
 }
 
 impl<S: Engine> Walk<S> {

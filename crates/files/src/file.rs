@@ -12,6 +12,7 @@ use firnfs::lfs::Lfs;
 use firnfs::store::Scope;
 use firnfs::vfs::{Allocate, SetAttr, SetTime};
 use firnfs_format::InodeNo;
+use std::fmt;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 
@@ -44,6 +45,14 @@ pub struct File<S: Engine = Lfs> {
     access: Access,
     at_bytes: u64,
     is_held: bool,
+}
+
+impl<S: Engine> fmt::Debug for File<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("File");
+        shown.field("ino", &self.ino).field("access", &self.access).field("at_bytes", &self.at_bytes);
+        shown.finish_non_exhaustive()
+    }
 }
 
 impl<S: Engine> File<S> {

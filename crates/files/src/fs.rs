@@ -11,8 +11,10 @@ use firnfs::vfs::{AtimeMode, Caller, Vfs};
 use firnfs::{FsError, Outcome};
 use firnfs_device::{Clock, Device, SystemClock};
 use firnfs_format::TimeNs;
+use firnfs_format::superblock::LOG_START_BYTES;
 use firnfs_manage::OpenError;
 use firnfs_volume::Volume;
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 
@@ -20,6 +22,9 @@ use std::sync::Arc;
 const SEGMENT_BYTES: (u32, u32) = (256 << 10, 1 << 20);
 /// The size from which a volume has the larger segments, in bytes.
 const LARGE_FROM_BYTES: u64 = 64 << 20;
+
+/// Fewest segments that a log can have, and the least unit in which a volume is written, in bytes.
+const LEAST: (u64, u32) = (28, 4096);
 
 /// How to open a volume.
 #[derive(Clone)]
@@ -105,6 +110,12 @@ impl<S: Engine> Clone for Fs<S> {
     }
 }
 
+impl<S: Engine> fmt::Debug for Fs<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fs").field("caller", &self.caller).finish_non_exhaustive()
+    }
+}
+
 impl Fs<Lfs> {
     /// Opens the log-structured volume on a device, and recovers it if it was not closed.
     ///
@@ -123,9 +134,14 @@ impl Fs<Lfs> {
     /// owns its root. For other sizes of blocks and segments call [`firnfs_manage::format()`] and [`Fs::open`].
     ///
     /// # Errors
-    /// `InvalidInput` for a device that is too small; what the device reports.
+    /// `InvalidInput` for a device that is too small, with the least size; what the device reports.
     pub fn format(device: Arc<dyn Device>, new: &NewVolume, options: FsOptions) -> io::Result<Self> {
         let geometry = device.geometry();
+        let least_bytes = least_bytes(geometry.physical_block_bytes);
+        if geometry.size_bytes < least_bytes {
+            let why = format!("the device has {} bytes: a volume needs {least_bytes}", geometry.size_bytes);
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
         let is_large = geometry.size_bytes >= LARGE_FROM_BYTES;
         let mkfs = MkfsOptions {
             size_bytes: geometry.size_bytes,
@@ -142,6 +158,11 @@ impl Fs<Lfs> {
         firnfs_manage::format(&*device, &mkfs).map_err(io_error)?;
         Self::open(device, options)
     }
+}
+
+/// The least size of a device for [`Fs::format`], in bytes: the log between what stands before it and a replica of the superblock.
+fn least_bytes(physical_block_bytes: u32) -> u64 {
+    LOG_START_BYTES + LEAST.0 * u64::from(SEGMENT_BYTES.0) + u64::from(physical_block_bytes.max(LEAST.1))
 }
 
 impl<S: Engine> Fs<S> {
@@ -173,6 +194,18 @@ impl<S: Engine> Fs<S> {
     }
 
     /// The interface beneath: operations by inode number, other services.
+    ///
+    /// ```
+    /// # use firnfs_files::{Fs, FsOptions, MemDevice, NewVolume};
+    /// # let device = std::sync::Arc::new(MemDevice::new(16 << 20));
+    /// # let fs = Fs::format(device, &NewVolume::default(), FsOptions::default())?;
+    /// fs.write("file", "12345")?;
+    /// let ino = fs.metadata("file")?.inode();
+    /// let mut out = [0; 3];
+    /// assert_eq!(fs.volume().read(ino, 2, &mut out), Ok(3));
+    /// assert_eq!(&out, b"345");
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     pub fn volume(&self) -> &Arc<Volume<S>> {
         &self.shared.volume
@@ -187,6 +220,17 @@ impl<S: Engine> Fs<S> {
     }
 
     /// Space of the volume.
+    ///
+    /// ```
+    /// # use firnfs_files::{Fs, FsOptions, MemDevice, NewVolume};
+    /// # let device = std::sync::Arc::new(MemDevice::new(16 << 20));
+    /// # let fs = Fs::format(device, &NewVolume::default(), FsOptions::default())?;
+    /// let before = fs.space()?;
+    /// fs.write("file", vec![7; 1 << 20])?;
+    /// assert_eq!(fs.space()?.inodes_used, before.inodes_used + 1);
+    /// assert!(fs.space()?.free_bytes < before.free_bytes);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     ///
     /// # Errors
     /// None at present.

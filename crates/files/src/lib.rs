@@ -2,19 +2,18 @@
 //!
 //! ```text
 //!   your program
-//!      |  paths, File: Read + Write + Seek                            any thread; no thread of its own
-//!   files      this crate: Fs, OpenOptions, File, ReadDir, Walk, Metadata
-//!      |  inode numbers, operations as closures                       Fs::volume
-//!   volume     the driver: one lock, retries, reads, hands requests to the device
+//!      |  paths; File: Read + Write + Seek
+//!   files      this crate: Fs, File, ReadDir, Walk, Metadata
+//!      |  inode numbers, operations as closures
+//!   volume     the driver: one lock, retries, reads
 //!      |  Need, Room, jobs, tickets
-//!   fs         the library: a state machine without threads, clocks or I/O (lfs, ffs, mem)
+//!   fs         the library, without threads, clocks or I/O
 //!      |  requests
 //!   device     an image file, a block device, memory, or a type of yours
 //! ```
 //!
 //! ```
-//! use firnfs_device::MemDevice;
-//! use firnfs_files::{File, Fs, FsOptions, NewVolume};
+//! use firnfs_files::{File, Fs, FsOptions, MemDevice, NewVolume};
 //! use std::io::{Read, Write};
 //! use std::sync::Arc;
 //!
@@ -37,7 +36,8 @@
 //! # }
 //! ```
 //!
-//! **Paths** are bytes: `&str`, `&[u8]`, `String` and `Vec<u8>` will do. A program has no current directory on a volume, so every
+//! **Paths** are bytes: `&str`, `&[u8]`, `String` and `Vec<u8>` will do; of a [`std::path::Path`] take
+//! `path.as_os_str().as_bytes()` ([`std::os::unix::ffi::OsStrExt`]). A program has no current directory on a volume, so every
 //! path starts at the root, with or without a `/` in front. `.`, `..` and symbolic links mean what they mean to the kernel.
 //! Each operation resolves its path and does its work in one step: no other thread can rename a directory in between.
 //!
@@ -49,9 +49,10 @@
 //! the program that has the device can read all of it anyhow.
 //!
 //! **Threads.** All types are `Send + Sync`. The crate starts no thread unless [`Fs::start_background`] asks for one: without it, the
-//! calls that make background work necessary do it, and changes become durable at the next sync, not by age.
+//! calls that make background work necessary do it, and changes become durable at the next sync, not by age. The device is the
+//! program's: a [`FileDevice`] starts two threads that write, and none with [`FileOptions::writer_threads`] = 0.
 //!
-//! **Any volume.** [`Fs::open`] opens a log; [`Fs::over`] takes any [`Volume`](firnfs_volume::Volume), also one of the Fast File
+//! **Any volume.** [`Fs::open`] opens a log; [`Fs::over`] takes any [`Volume`], also one of the Fast File
 //! System or in memory.
 
 mod background;
@@ -68,9 +69,14 @@ pub use background::Background;
 pub use directory::{DirEntry, ReadDir, Walk, WalkEntry};
 pub use error::fs_error;
 pub use file::File;
+pub use firnfs::FsError;
 pub use firnfs::inode::Kind;
+pub use firnfs::lfs::{Lfs, Options};
 pub use firnfs::store::Space;
-pub use firnfs::vfs::{Caller, RenameMode};
+pub use firnfs::vfs::{AtimeMode, Caller, RenameMode};
+pub use firnfs_device::{Clock, Device, FileDevice, FileOptions, MemDevice, SystemClock};
+pub use firnfs_format::InodeNo;
+pub use firnfs_volume::Volume;
 pub use fs::{Fs, FsOptions, NewVolume};
 pub use metadata::{FileTimes, Metadata};
 pub use open_options::OpenOptions;

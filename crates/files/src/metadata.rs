@@ -17,6 +17,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// let metadata = fs.metadata("file")?;
 /// assert!(metadata.is_file());
 /// assert_eq!((metadata.len(), metadata.mode()), (5, 0o644));
+/// assert!(metadata.allocated_bytes() < 4096); // it is stored in its inode
+/// assert!(metadata.created() <= metadata.modified() && metadata.modified() <= metadata.changed());
+/// assert!(metadata.accessed() >= metadata.created());
+/// assert!(fs.metadata("/")?.is_dir() && fs.metadata("/")?.inode() != metadata.inode());
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

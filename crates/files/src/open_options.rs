@@ -106,6 +106,20 @@ impl OpenOptions {
     }
 
     /// Opens for reading anywhere and writing at the end.
+    ///
+    /// ```
+    /// # use firnfs_files::{Fs, FsOptions, MemDevice, NewVolume, OpenOptions};
+    /// # use std::io::{Read, Write};
+    /// # let device = std::sync::Arc::new(MemDevice::new(16 << 20));
+    /// # let fs = Fs::format(device, &NewVolume::default(), FsOptions::default())?;
+    /// fs.write("log", "one ")?;
+    /// let mut log = OpenOptions::read_append().open(&fs, "log")?;
+    /// let mut out = [0; 3];
+    /// log.read_exact(&mut out)?;
+    /// log.write_all(b"two")?;
+    /// assert_eq!((&out, fs.read("log")?), (b"one", b"one two".to_vec()));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     pub fn read_append() -> Self {
         Self::to(Access::ReadAppend)
@@ -124,6 +138,16 @@ impl OpenOptions {
     }
 
     /// Empties an existing file.
+    ///
+    /// ```
+    /// # use firnfs_files::{Fs, FsOptions, MemDevice, NewVolume, OpenOptions};
+    /// # let device = std::sync::Arc::new(MemDevice::new(16 << 20));
+    /// # let fs = Fs::format(device, &NewVolume::default(), FsOptions::default())?;
+    /// fs.write("file", "old")?;
+    /// let file = OpenOptions::read_write().truncate().open(&fs, "file")?;
+    /// assert_eq!(file.metadata()?.len(), 0);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     pub fn truncate(self) -> Self {
         Self { content: Content::Truncate, ..self }

@@ -22,6 +22,39 @@ fn every_type_may_be_shared_between_threads() {
 }
 
 #[test]
+fn handles_can_be_shown() {
+    let fs = format(&device());
+    fs.write("file", "text").unwrap();
+    let mut entries = fs.read_dir("/").unwrap();
+    assert_eq!(
+        format!("{entries:?} {:?}", entries.next().unwrap().unwrap()),
+        "ReadDir(\"/\") DirEntry(\"/file\")"
+    );
+    assert!(format!("{fs:?}").starts_with("Fs { caller: Caller { uid: 0,"));
+    assert!(format!("{:?}", File::open(&fs, "file").unwrap()).starts_with("File { ino: "));
+    assert!(
+        format!("{:?} {:?}", fs.walk("/").unwrap(), fs.start_background().unwrap()).starts_with("Walk { ")
+    );
+    // Without it, this does not compile.
+    let error = Fs::open(device(), FsOptions::default()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidData);
+}
+
+#[test]
+fn a_device_that_is_too_small_is_refused_with_the_least_size() {
+    let format = |bytes| {
+        let device: Arc<dyn Device> = Arc::new(MemDevice::new(bytes));
+        Fs::format(device, &NewVolume::default(), FsOptions::default())
+    };
+    let error = format(1 << 20).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    let text = error.to_string();
+    let least = text.strip_prefix("the device has 1048576 bytes: a volume needs ").unwrap().parse().unwrap();
+    format(least).unwrap().write("file", "text").unwrap();
+    assert_eq!(format(least - 4096).unwrap_err().kind(), ErrorKind::InvalidInput);
+}
+
+#[test]
 fn several_threads_append_whole_records() {
     let fs = format(&device());
     let background = fs.start_background().unwrap();

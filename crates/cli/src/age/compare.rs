@@ -5,6 +5,7 @@ use crate::args::size;
 use crate::bench::this_firn;
 use crate::failure::{Done, Exit, Failure};
 use crate::interrupt;
+use crate::names::shell_word;
 use crate::output::Output;
 use crate::progress::Bar;
 use crate::stat::cleaned_since_mkfs;
@@ -192,12 +193,26 @@ fn logged(dir: &Path) -> Result<Logged, LabError> {
 
 /// Writes the page and the drawings.
 fn keep(args: &CompareArgs, report: &Report) -> Done<PathBuf> {
-    let origin = Origin::of(format!("firn age compare {}", args.workload.display()));
+    let systems: Vec<&str> = report.systems.iter().map(|aged| aged.name.as_str()).collect();
+    let origin = Origin { command: command(args, &systems), seed: report.seed() };
     write_drawings(&args.out, &report.drawings(), &origin).map_err(failed)?;
     let page = args.out.join(PAGE);
     let html = report.html(&origin).map_err(failed)?;
     fs::write(&page, html).map_err(|e| Failure::io("cannot write", &page, &e))?;
     Ok(page)
+}
+
+/// The command line that measures the same again, wherever it writes: on the file systems that were here.
+fn command(args: &CompareArgs, systems: &[&str]) -> String {
+    let mut words = vec![
+        format!("firn age compare {} --on {}", shell_word(&args.workload), systems.join(",")),
+        format!("--size {} --stages {} --runs {}", args.size, args.stages, args.runs),
+        format!("--sync-every {} --rest {}", args.sync_every, args.rest),
+        format!("--dir {}", shell_word(&args.dir)),
+    ];
+    words.extend(args.mount_option.iter().map(|option| shell_word(&format!("--mount-option={option}"))));
+    words.push("--out DIR".to_owned());
+    words.join(" ")
 }
 
 fn text(out: &mut dyn Write, view: &CompareView<'_>) -> io::Result<()> {
@@ -212,4 +227,39 @@ fn text(out: &mut dyn Write, view: &CompareView<'_>) -> io::Result<()> {
         writeln!(out, "left out: {why}")?;
     }
     writeln!(out, "{}", view.page.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: CompareArgs,
+    }
+
+    fn command_of(line: &str) -> String {
+        // The name of the program stands for `firn age compare`.
+        let words = line.strip_prefix("firn age ").unwrap().split(' ');
+        command(&Line::try_parse_from(words).unwrap().args, &["firnfs", "ext4"])
+    }
+
+    #[test]
+    fn the_command_that_a_report_names_measures_the_same_again() {
+        let given = "firn age compare w.fwl --out report --size 2G --stages 3 --runs 1 --rest 5 --dir /disk \
+                     --mount-option=--cache=1G --mount-option=--writeback";
+        let named = command_of(given);
+        assert_eq!(command_of(&named), named);
+        for part in [
+            "compare w.fwl --on firnfs,ext4",
+            "--size 2147483648 --stages 3 --runs 1",
+            "--sync-every 3600 --rest 5 --dir /disk",
+            "--mount-option=--cache=1G --mount-option=--writeback",
+            "--out DIR",
+        ] {
+            assert!(named.contains(part), "{part} is not in {named}");
+        }
+    }
 }

@@ -3,6 +3,7 @@
 use super::{check_names, directory, failed};
 use crate::failure::{Done, Failure};
 use crate::interrupt;
+use crate::names::shell_word;
 use crate::output::Output;
 use crate::progress::Bar;
 use clap::{Args, ValueEnum};
@@ -124,7 +125,7 @@ fn workloads(args: &MountedArgs) -> Result<Vec<Workload>, Failure> {
 /// The command line that measures the same again.
 fn command(args: &MountedArgs) -> String {
     let mut words = vec!["firn bench".to_owned()];
-    words.extend(args.directories.iter().cloned());
+    words.extend(args.directories.iter().map(shell_word));
     if !args.workloads.is_empty() {
         let names: Vec<&str> = args.workloads.iter().map(|&arg| Workload::from(arg).name()).collect();
         words.push(format!("--workloads {}", names.join(",")));

@@ -2,6 +2,7 @@
 
 use super::with_bar;
 use crate::failure::{Done, Failure};
+use crate::names::shell_word;
 use crate::output::Output;
 use crate::sizes::parse_size;
 use clap::{Args, ValueEnum};
@@ -32,6 +33,15 @@ enum Figure {
 enum LogWriter {
     Thread,
     Program,
+}
+
+impl LogWriter {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Thread => "thread",
+            Self::Program => "program",
+        }
+    }
 }
 
 /// Arguments of `firn sim paper`.
@@ -240,7 +250,7 @@ pub(super) fn run(args: &PaperArgs, output: &mut Output) -> Done {
     if let (Some(directory), Some((setup, part))) = (&args.out, setups.iter().zip(&parts).next())
         && let Outcome::Bandwidth(points) = &part.result
     {
-        let origin = plot::Origin::of("firn sim paper bandwidth --out DIR");
+        let origin = plot::Origin::of(command(args));
         plot::write_all(directory, &bandwidth::plots(setup, points), &origin).map_err(failed)?;
     }
     let view = view(args, &setups, parts);
@@ -251,6 +261,21 @@ pub(super) fn run(args: &PaperArgs, output: &mut Output) -> Done {
         return Err(Failure::failed(format!("{others} claims differ from what is recorded")));
     }
     Ok(())
+}
+
+/// The command line that draws the same again, wherever it writes.
+fn command(args: &PaperArgs) -> String {
+    let word = |name: &str, value: &str| format!("--{name} {}", shell_word(value));
+    let mut words = vec!["firn sim paper bandwidth".to_owned()];
+    words.extend(args.disk.as_deref().map(|disk| word("disk", disk)));
+    words.extend(args.machine.as_deref().map(|machine| word("machine", machine)));
+    words.extend(args.log_writer.map(|writer| word("log-writer", writer.name())));
+    let profiles: Vec<&str> = args.profile.iter().map(|profile| profile.name()).collect();
+    let stores: Vec<&str> = args.store.iter().map(|store| store.name()).collect();
+    words.push(word("profile", &profiles.join(",")));
+    words.push(word("store", &stores.join(",")));
+    words.push(format!("--runs {} --out DIR", args.runs));
+    words.join(" ")
 }
 
 fn view(args: &PaperArgs, setups: &[Setup], parts: Vec<Part>) -> View {
@@ -397,4 +422,39 @@ fn differences_text(part: &Part) -> String {
     let head =
         if part.differences.is_empty() { "" } else { "\nStill different from the paper's file system:\n" };
     part.differences.iter().fold(head.to_owned(), |text, difference| text + &format!("- {difference}\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: PaperArgs,
+    }
+
+    fn command_of(line: &str) -> String {
+        // The name of the program stands for `firn sim paper`.
+        let words = line.strip_prefix("firn sim ").unwrap().split(' ');
+        command(&Line::try_parse_from(words).unwrap().args)
+    }
+
+    #[test]
+    fn the_command_that_a_plot_names_draws_the_same_again() {
+        let named =
+            command_of("firn sim paper bandwidth --runs 3 --profile modern --disk ssd --log-writer thread");
+        assert_eq!(
+            named,
+            "firn sim paper bandwidth --disk ssd --log-writer thread --profile modern --store lfs --runs 3 --out DIR"
+        );
+        assert_eq!(command_of(&named), named);
+        let named = command_of("firn sim paper bandwidth --store efs,lfs --machine pentium-pro");
+        assert_eq!(command_of(&named), named);
+        assert!(
+            named.contains("--machine pentium-pro --profile 1993,modern --store efs,lfs --runs 50"),
+            "{named}"
+        );
+    }
 }

@@ -16,6 +16,7 @@ mod tpcb;
 pub use report::{Report, Row, Value};
 
 use crate::error::LabError;
+use crate::micro::environment::Environment;
 use crate::micro::stop::Stop;
 use crate::micro::target::Target;
 use serde::Serialize;
@@ -191,6 +192,7 @@ impl Drop for Playground {
 /// # Errors
 /// The first error ends the run, since an incomplete benchmark compares nothing. `Interrupted` if it was asked to stop.
 pub fn run(plan: &Plan, progress: &mut dyn FnMut(u64, u64, &str)) -> Result<Report, LabError> {
+    let environment = Environment::observe();
     let total = u64::from(plan.rounds) * (plan.workloads.len() * plan.targets.len()) as u64;
     let (mut samples, mut done) = (Vec::new(), 0);
     for round in 0..plan.rounds {
@@ -218,7 +220,7 @@ pub fn run(plan: &Plan, progress: &mut dyn FnMut(u64, u64, &str)) -> Result<Repo
         }
     }
     let names = plan.targets.iter().map(|target| target.name().to_owned()).collect();
-    Ok(report::of(names, plan, &samples))
+    Ok(report::of(environment, names, plan, &samples))
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Medians of the times, ratios within rounds against the first directory, and a chart of the ratios.
 
 use super::{Measured, Plan, Workload};
+use crate::micro::environment::Environment;
 use crate::micro::table;
 use crate::plot::{Bars, Drawing, Series, Style};
 use serde::Serialize;
@@ -42,6 +43,8 @@ pub struct Row {
 /// The result of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
+    /// The machine.
+    pub environment: Environment,
     /// Names of the directories.
     pub targets: Vec<String>,
     /// Rounds.
@@ -52,7 +55,7 @@ pub struct Report {
     pub rows: Vec<Row>,
 }
 
-pub(super) fn of(targets: Vec<String>, plan: &Plan, samples: &[Sample]) -> Report {
+pub(super) fn of(environment: Environment, targets: Vec<String>, plan: &Plan, samples: &[Sample]) -> Report {
     let mut rows: Vec<Row> = Vec::new();
     for sample in samples {
         let is_known =
@@ -61,7 +64,7 @@ pub(super) fn of(targets: Vec<String>, plan: &Plan, samples: &[Sample]) -> Repor
             rows.push(row(samples, sample, targets.len()));
         }
     }
-    Report { targets, rounds: plan.rounds, shrink: plan.shrink, rows }
+    Report { environment, targets, rounds: plan.rounds, shrink: plan.shrink, rows }
 }
 
 fn row(samples: &[Sample], first: &Sample, targets: usize) -> Row {
@@ -100,6 +103,19 @@ fn median(values: &[f64]) -> f64 {
     }
 }
 
+impl Row {
+    /// The smallest and the largest value of the rounds on a directory: operations a second, or how many times as fast as on the
+    /// first one.
+    fn spread(&self, directory: usize, in_rates: bool) -> (f64, f64) {
+        let times = self.values[0].all_ms.iter().zip(&self.values[directory].all_ms);
+        let of_round = |(base, ms): (&f64, &f64)| {
+            if in_rates { self.operations as f64 / ms * 1e3 } else { base / ms }
+        };
+        let least_most = |(least, most): (f64, f64), value: f64| (least.min(value), most.max(value));
+        times.map(of_round).fold((f64::INFINITY, 0.0), least_most)
+    }
+}
+
 impl Report {
     /// A table of the rates, with the ratios to the first directory.
     #[must_use]
@@ -119,7 +135,7 @@ impl Report {
             })
             .collect();
         let mut text = table::markdown(&header, &rows);
-        text += &format!("\nMedians of {} rounds", self.rounds);
+        text += &format!("\n{}", self.rounds_words());
         if self.targets.len() > 1 {
             text += &format!("; x: how many times as fast as {}, median of the rounds", self.targets[0]);
         }
@@ -128,6 +144,13 @@ impl Report {
             text += &format!("All amounts were divided by {}.\n", self.shrink);
         }
         text
+    }
+
+    fn rounds_words(&self) -> String {
+        match self.rounds {
+            1 => "One round".to_owned(),
+            rounds => format!("Medians of {rounds} rounds"),
+        }
     }
 
     /// How many times as fast each directory is as the first one; rates for a single directory.
@@ -142,11 +165,11 @@ impl Report {
         let rows: Vec<&Row> = self.rows.iter().filter(|row| row.workload == workload).collect();
         let is_single = self.targets.len() == 1;
         let of = |value: &Value| if is_single { value.operations_per_s } else { value.times_as_fast };
-        let series = |(n, name): (usize, &String)| Series {
-            label: name.clone().into(),
-            style: Style(n as u8),
-            values: rows.iter().map(|row| of(&row.values[n])).collect(),
-            published: Vec::new(),
+        let series = |(n, name): (usize, &String)| {
+            let values = rows.iter().map(|row| of(&row.values[n])).collect();
+            let series = Series::new(name.clone(), Style(n as u8), values);
+            let spread = rows.iter().map(|row| row.spread(n, is_single)).collect();
+            if self.rounds > 1 { series.with_spread(spread) } else { series }
         };
         // Many phases have no room for their names; the report and the CSV have them.
         let group = |(n, row): (usize, &&Row)| {
@@ -155,10 +178,12 @@ impl Report {
         let phases: Vec<String> =
             rows.iter().enumerate().map(|(n, row)| format!("{}: {}", n + 1, row.phase)).collect();
         let names = if rows.len() > 6 { format!("; {}", phases.join(", ")) } else { String::new() };
+        let environment = self.environment.to_string();
         Drawing::Bars(Bars {
             file: format!("bench-{}", workload.name()).into(),
             title: workload.name().into(),
-            conditions: format!("medians of {} rounds{names}", self.rounds).into(),
+            conditions: format!("{}{names}; {}", self.rounds_words(), environment.trim_end_matches('.'))
+                .into(),
             y: if is_single { "operations a second" } else { "times as fast as the first" },
             groups: rows.iter().enumerate().map(group).collect(),
             series: self.targets.iter().enumerate().map(series).collect(),
@@ -195,5 +220,6 @@ mod tests {
         assert_eq!((row.values[0].times_as_fast, row.values[1].times_as_fast), (1.0, 2.0));
         assert_eq!(row.values[1].operations_per_s, 5000.0);
         assert_eq!(median(&[4.0, 1.0]), 2.5);
+        assert_eq!((row.spread(1, false), row.spread(1, true)), ((0.5, 5.0), (2500.0, 20000.0)));
     }
 }

@@ -36,7 +36,13 @@ fn every_workload_runs_on_every_directory_and_leaves_nothing() {
     }
     let drawings = report.drawings();
     assert_eq!(drawings.len(), plan.workloads.len());
-    drawings.iter().for_each(|drawing| drop(drawing.svg(&crate::plot::Origin::of("firn bench")).unwrap()));
+    for drawing in &drawings {
+        let svg = drawing.svg(&crate::plot::Origin::of("firn bench")).unwrap();
+        let about = svg.split("<desc>").nth(1).unwrap();
+        assert!(about.contains("Medians of 2 rounds") && about.contains("Linux"), "{about}");
+        assert!(svg.contains("from the smallest to the largest"), "{}", drawing.file());
+    }
+    assert!(Report { rounds: 1, ..report.clone() }.markdown().contains("One round"));
     assert!(report.markdown().contains("how many times as fast as t0"));
 }
 

@@ -20,8 +20,11 @@ const LINE_CHARACTERS: usize = 125;
 const LINE_HEIGHT: i32 = 17;
 const LEGEND_HEIGHT: i32 = 22;
 
-/// Distinguishable also by colour-blind readers (Okabe and Ito 2008).
-const COLOURS: [RGBColor; 7] = [
+/// Styles; see [`Style`].
+pub(super) const STYLES: usize = 12;
+
+/// Distinguishable also by colour-blind readers (Okabe and Ito 2008, and after them Tol 2021).
+const COLOURS: [RGBColor; STYLES] = [
     RGBColor(0, 0, 0),
     RGBColor(213, 94, 0),
     RGBColor(0, 114, 178),
@@ -29,13 +32,30 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(204, 121, 167),
     RGBColor(150, 110, 0),
     RGBColor(86, 180, 233),
+    RGBColor(136, 34, 85),
+    RGBColor(51, 34, 136),
+    RGBColor(110, 110, 110),
+    RGBColor(153, 153, 51),
+    RGBColor(204, 60, 60),
 ];
 /// Length of dashes and gaps in pixels; none for a solid line.
-const DASHES: [Option<(u32, u32)>; 7] =
-    [None, Some((9, 4)), Some((3, 3)), Some((16, 5)), Some((1, 4)), Some((6, 8)), Some((24, 4))];
+const DASHES: [Option<(u32, u32)>; STYLES] = [
+    None,
+    Some((9, 4)),
+    Some((3, 3)),
+    Some((16, 5)),
+    Some((1, 4)),
+    Some((6, 8)),
+    Some((24, 4)),
+    Some((12, 12)),
+    Some((5, 2)),
+    Some((2, 8)),
+    Some((32, 8)),
+    Some((18, 2)),
+];
 
 /// One for each style, so that they are told apart in grey, too.
-const MARKERS: [Marker; 7] = [
+const MARKERS: [Marker; STYLES] = [
     Marker::Circle,
     Marker::Shape(&[(-1, -1), (1, -1), (1, 1), (-1, 1)]),
     Marker::Shape(&[(0, -1), (1, 1), (-1, 1)]),
@@ -43,6 +63,11 @@ const MARKERS: [Marker; 7] = [
     Marker::Shape(&[(0, 1), (1, -1), (-1, -1)]),
     Marker::Shape(&[(0, -1), (1, 0), (0, 1), (-1, 0)]),
     Marker::Strokes([[(0, -1), (0, 1)], [(-1, 0), (1, 0)]]),
+    Marker::Shape(&[(-1, 0), (1, -1), (1, 1)]),
+    Marker::Shape(&[(1, 0), (-1, -1), (-1, 1)]),
+    Marker::Shape(&[(-1, -1), (1, 1), (1, -1), (-1, 1)]),
+    Marker::Shape(&[(-1, -1), (1, 1), (-1, 1), (1, -1)]),
+    Marker::Strokes([[(-1, -1), (1, -1)], [(0, -1), (0, 1)]]),
 ];
 
 /// What is drawn around a point; places in half widths of the marker.
@@ -54,18 +79,11 @@ enum Marker {
 
 impl Style {
     pub(super) fn colour(self) -> RGBColor {
-        COLOURS[usize::from(self.0) % COLOURS.len()]
-    }
-
-    /// A colour for text on it.
-    pub(super) fn text_colour(self) -> RGBColor {
-        let RGBColor(red, green, blue) = self.colour();
-        let brightness = 3 * u32::from(red) + 6 * u32::from(green) + u32::from(blue);
-        if brightness > 1300 { plotters::style::BLACK } else { plotters::style::WHITE }
+        COLOURS[usize::from(self.0) % STYLES]
     }
 
     pub(super) fn dash(self) -> Option<(u32, u32)> {
-        DASHES[usize::from(self.0) % DASHES.len()]
+        DASHES[usize::from(self.0) % STYLES]
     }
 
     /// Draws the marker at a pixel; hollow for published values.
@@ -73,7 +91,7 @@ impl Style {
         let size = if hollow { 6 } else { 4 };
         let outline = self.colour().stroke_width(2);
         let at = |&(right, down): &(i32, i32)| (x + right * size, y + down * size);
-        match &MARKERS[usize::from(self.0) % MARKERS.len()] {
+        match &MARKERS[usize::from(self.0) % STYLES] {
             Marker::Circle => {
                 let style: ShapeStyle = if hollow { outline } else { self.colour().filled() };
                 canvas.draw(&Circle::new((x, y), size, style))?;
@@ -95,13 +113,6 @@ impl Style {
                 }
             }
         }
-        Ok(())
-    }
-
-    /// Draws an arrow head at the upper edge: a point lies beyond it.
-    pub(super) fn mark_beyond(self, canvas: &Canvas<'_>, (x, y): (i32, i32)) -> Result<(), DrawError> {
-        let corners = vec![(x, y - 9), (x + 5, y), (x - 5, y)];
-        canvas.draw(&Polygon::new(corners, self.colour().filled()))?;
         Ok(())
     }
 

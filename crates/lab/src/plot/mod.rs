@@ -1,7 +1,7 @@
 //! Plots as SVG, with their numbers beside them as CSV: curves over two axes, and groups of bars.
 //!
 //! A scheme keeps its [`Style`] through a report: its colour, dash and marker. The dash and the marker tell the curves apart in
-//! grey. The names of the curves stand below the axes, so they cover no tick and no point. A point above the end of the ordinate
+//! grey. The names of the curves stand below the axes, so they cover no tick and no point. A point beyond the end of an axis
 //! is marked at the edge. Each SVG names the command, the seed and the conditions that produced it. Callers: the cleaning
 //! figures, the curves of disks, the figures of the papers, `firn bench`.
 
@@ -9,6 +9,7 @@ mod bars;
 mod canvas;
 mod clip;
 mod curves;
+mod edges;
 mod numbers;
 mod page;
 
@@ -81,7 +82,10 @@ impl Curve {
 pub enum Scale {
     /// From 0.
     Linear,
-    /// Each step doubles the value; from the least one. All abscissas are positive; a point whose ordinate is not is left out.
+    /// From 0, for an abscissa of whole steps: no tick lies between two of them.
+    Whole,
+    /// Each step doubles the value; from the least one. All abscissas are positive; a point whose ordinate is not is marked at
+    /// the lower edge.
     Log2,
 }
 
@@ -89,7 +93,7 @@ impl Scale {
     /// A value on the axis, where a doubling is 1.
     fn on_axis(self, value: f64) -> f64 {
         match self {
-            Self::Linear => value,
+            Self::Linear | Self::Whole => value,
             Self::Log2 => value.log2(),
         }
     }

@@ -15,15 +15,18 @@ pub(super) fn of_curves(plot: &Plot) -> String {
     text
 }
 
-/// `series,group,value,published`.
+/// `series,group,value,published,smallest,largest`.
 pub(super) fn of_bars(bars: &Bars) -> String {
-    let mut text = format!("series,group,{},published\n", field(bars.y));
+    let mut text = format!("series,group,{},published,smallest,largest\n", field(bars.y));
     for series in &bars.series {
         for (n, group) in bars.groups.iter().enumerate() {
             let ours = series.values.get(n).filter(|value| value.is_finite());
-            let [ours, published] = [ours.copied(), series.published.get(n).copied().flatten()]
+            let spread = series.spread.get(n).copied().unzip();
+            let published = series.published.get(n).copied().flatten();
+            let [ours, published, smallest, largest] = [ours.copied(), published, spread.0, spread.1]
                 .map(|value| value.map(|value| value.to_string()).unwrap_or_default());
-            text += &format!("{},{},{ours},{published}\n", field(&series.label), field(group));
+            let names = format!("{},{}", field(&series.label), field(group));
+            text += &format!("{names},{ours},{published},{smallest},{largest}\n");
         }
     }
     text

@@ -1,5 +1,6 @@
 //! What the drawings have to contain.
 
+use super::canvas::STYLES;
 use super::*;
 use plotters::prelude::{IntoDrawingArea, SVGBackend};
 
@@ -49,7 +50,7 @@ fn an_axis_that_doubles_has_powers_of_two_at_its_ticks() {
 }
 
 #[test]
-fn rare_values_stand_above_an_ordinate_that_doubles_and_absent_ones_are_left_out() {
+fn rare_values_stand_above_an_ordinate_that_doubles_and_a_zero_is_marked_at_its_lower_edge() {
     let points = vec![(1.0, 4096.0), (64.0, 0.0), (1024.0, 1.0)];
     let counts = Plot { y_scale: Scale::Log2, y_max: 4096.0, ..plot(Scale::Log2, points) };
     let svg = drawn(Plot {
@@ -59,18 +60,70 @@ fn rare_values_stand_above_an_ordinate_that_doubles_and_absent_ones_are_left_out
     let ticks = svg.lines().map(str::trim).filter_map(|line| line.parse::<u64>().ok());
     let ticks: Vec<u64> = ticks.filter(|tick| *tick > 1024).collect();
     assert_eq!(ticks, [2048, 4096]);
-    // Two markers, and the sample of the legend.
-    assert_eq!(svg.matches("<polygon").count(), 3, "{svg}");
+    // Two markers, one and an arrow at the lower edge, and the sample of the legend.
+    assert_eq!(svg.matches("<polygon").count(), 5, "{svg}");
+    // The line is broken at the zero: neither side of it has two points.
+    let colour = Style(1).colour();
+    let dashes = format!(r##"stroke="#{:02X}{:02X}{:02X}" stroke-width="2""##, colour.0, colour.1, colour.2);
+    let in_legend = 4;
+    assert_eq!(svg.matches(&dashes).count(), in_legend, "{svg}");
+    assert!(svg.contains("arrow at an edge"));
+}
+
+/// Corners of the arrow heads, which are polygons of three corners, other than the markers of the tests.
+fn arrows(svg: &str) -> Vec<String> {
+    let corners = |line: &str| Some(line.split("points=\"").nth(1)?.split('"').next()?.trim().to_owned());
+    let all = svg.lines().filter(|line| line.starts_with("<polygon")).filter_map(corners);
+    all.filter(|corners| corners.matches(',').count() == 3).collect()
 }
 
 #[test]
-fn a_point_above_the_ordinate_is_marked_at_the_edge() {
-    let arrows = |highest| {
-        let svg = drawn(plot(Scale::Linear, vec![(1.0, 1.0), (64.0, highest), (1024.0, 0.5)]));
-        // Of three corners, other than the markers.
-        svg.lines().filter(|line| line.starts_with("<polygon") && line.matches(',').count() == 3).count()
+fn a_point_above_the_ordinate_or_right_of_the_abscissa_is_marked_at_the_edge() {
+    let at = |point| drawn(plot(Scale::Linear, vec![(1.0, 1.0), point, (1024.0, 0.5)]));
+    assert_eq!(arrows(&at((64.0, 1.5))).len(), 0);
+    assert_eq!(arrows(&at((64.0, 3.0))).len(), 1);
+    let mut right = plot(Scale::Log2, vec![(1.0, 1.0), (64.0, 1.5)]);
+    right.curves.push(Curve::new("published", Style(1), vec![(4096.0, 1.0)]).published());
+    assert_eq!(arrows(&drawn(right)).len(), 1);
+}
+
+#[test]
+fn marks_at_the_same_place_of_an_edge_stand_side_by_side_with_their_markers() {
+    let beyond = |style| Curve::new("c", Style(style), vec![(1.0, 1.0), (512.0, 3.0)]);
+    let svg = drawn(Plot { curves: vec![beyond(1), beyond(3)], ..plot(Scale::Linear, Vec::new()) });
+    let all = arrows(&svg);
+    assert!(all.len() == 2 && all[0] != all[1], "{all:?}");
+    // A square for each of: point, mark and legend.
+    let squares = |line: &&str| line.starts_with("<polygon") && line.matches(',').count() == 4;
+    assert_eq!(svg.lines().filter(squares).count(), 3);
+}
+
+#[test]
+fn whole_steps_have_no_ticks_between_them() {
+    let points = vec![(1.0, 1.0), (2.0, 1.5)];
+    let ticks = |x_scale| {
+        let svg = drawn(Plot { x_max: 2.0, y_max: 40.0, ..plot(x_scale, points.clone()) });
+        let numbers = svg.lines().filter_map(|line| line.trim().parse::<f64>().ok());
+        numbers.filter(|tick| tick.fract() != 0.0).count()
     };
-    assert_eq!(arrows(3.0), arrows(1.5) + 1);
+    assert!(ticks(Scale::Linear) > 0);
+    assert_eq!(ticks(Scale::Whole), 0);
+}
+
+#[test]
+fn the_number_of_a_low_bar_stands_below_its_value_and_above_the_name_of_its_group() {
+    let bars = Bars {
+        file: "b".into(),
+        title: "B".into(),
+        conditions: "c".into(),
+        y: "files/s",
+        groups: vec!["create".to_owned()],
+        series: vec![Series::new("LFS", Style(0), vec![0.25]), Series::new("FFS", Style(1), vec![990.0])],
+    };
+    let svg = Drawing::Bars(bars).svg(&Origin::of("firn")).unwrap();
+    let [value, number, name] = ["0.25", "1", "create"].map(|text| heights(&svg, text)[0]);
+    // The foot of the value, and the tops of the others.
+    assert!(value < number && number + 11 <= name, "{value} {number} {name}");
 }
 
 #[test]
@@ -94,12 +147,9 @@ fn the_numbers_stand_beside_the_drawing() {
     let expected = "series,kind,kilobytes,MB/s,half_width\n\
                     \"FFS <today>, m8\",ours,1,1.5,0.1\nthe paper,published,64,1,\n";
     assert_eq!(curves.csv(), expected);
-    let series = Series {
-        label: "LFS".into(),
-        style: Style(0),
-        values: vec![2.0, f64::NAN],
-        published: vec![None, Some(3.0)],
-    };
+    let series = Series::new("LFS", Style(0), vec![2.0, f64::NAN])
+        .beside(vec![None, Some(3.0)])
+        .with_spread(vec![(1.5, 2.5)]);
     let bars = Drawing::Bars(Bars {
         file: "b".into(),
         title: "B".into(),
@@ -108,7 +158,9 @@ fn the_numbers_stand_beside_the_drawing() {
         groups: vec!["create".to_owned(), "delete".to_owned()],
         series: vec![series],
     });
-    assert_eq!(bars.csv(), "series,group,files/s,published\nLFS,create,2,\nLFS,delete,,3\n");
+    let expected =
+        "series,group,files/s,published,smallest,largest\nLFS,create,2,,1.5,2.5\nLFS,delete,,3,,\n";
+    assert_eq!(bars.csv(), expected);
     let svg = bars.svg(&Origin::of("firn")).unwrap();
     assert!(svg.contains("create") && svg.contains("1: LFS") && svg.contains("the paper&apos;s value"));
     let directory = tempfile::tempdir().unwrap();
@@ -139,8 +191,8 @@ fn styles_differ_by_their_markers() {
         colours.into_iter().for_each(|place| text.replace_range(place, "#000000"));
         text
     };
-    let all: std::collections::BTreeSet<String> = (0..7).map(mark).collect();
-    assert_eq!(all.len(), 7);
+    let all: std::collections::BTreeSet<String> = (0..STYLES as u8).map(mark).collect();
+    assert_eq!(all.len(), STYLES);
 }
 
 /// Heights of the foot of a text.
@@ -153,12 +205,8 @@ fn heights(svg: &str, text: &str) -> Vec<i32> {
 
 #[test]
 fn a_value_stands_above_the_line_of_the_paper_that_would_cross_it() {
-    let series = Series {
-        label: "LFS".into(),
-        style: Style(0),
-        values: vec![50.0, 50.0, 50.0, 50.0],
-        published: vec![None, Some(52.0), Some(50.0), Some(99.0)],
-    };
+    let series =
+        Series::new("LFS", Style(0), vec![50.0; 4]).beside(vec![None, Some(52.0), Some(50.0), Some(99.0)]);
     let bars = Bars {
         file: "b".into(),
         title: "B".into(),

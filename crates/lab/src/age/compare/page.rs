@@ -111,17 +111,26 @@ impl Report {
     /// The conditions, in a line.
     #[must_use]
     pub fn conditions(&self) -> String {
+        let readings =
+            if self.runs == 1 { "1 reading".to_owned() } else { format!("{} readings", self.runs) };
+        let environment = self.environment.to_string();
         format!(
-            "{} records of {}; disks of {:.1} GiB; synced each {:.0} s of the workload's time; {:.0} s of rest after each of {} stages; {} readings; {}",
+            "{} records of {}; disks of {:.1} GiB; synced each {:.0} s of the workload's time; {:.0} s of rest after each of {} stages; {readings}; {}",
             self.records,
             self.origin(),
             self.size_bytes as f64 / MIB / 1024.0,
             self.sync_every_ms / 1e3,
             self.rest_ms / 1e3,
             self.systems.first().map_or(0, |aged| aged.stages.len()),
-            self.runs,
-            self.environment
+            environment.trim_end_matches('.')
         )
+    }
+
+    /// The seed of the workload, if it was made with one.
+    #[must_use]
+    pub fn seed(&self) -> Option<u64> {
+        let seed = self.workload_options.iter().find(|(name, _)| name == "seed");
+        seed.and_then(|(_, value)| value.parse().ok())
     }
 
     fn origin(&self) -> &str {
@@ -147,19 +156,15 @@ impl Report {
                 conditions: self.conditions().into(),
                 x: "stages of life",
                 y,
-                x_scale: Scale::Linear,
+                x_scale: Scale::Whole,
                 y_scale: Scale::Linear,
                 x_max: points().map(|point| point.0).fold(1.0, f64::max),
                 y_max: points().map(|point| point.1).fold(0.1, f64::max) * HEADROOM,
                 curves,
             })
         };
-        let disk_bytes = Series {
-            label: "bytes written to the disk, for each byte of the workload".into(),
-            style: Style(0),
-            values: self.systems.iter().map(Aged::amplification).collect(),
-            published: Vec::new(),
-        };
+        let disk_bytes =
+            |(nth, aged): (u8, &Aged)| Series::new(aged.name.clone(), Style(nth), vec![aged.amplification()]);
         vec![
             plot(
                 "reading",
@@ -184,8 +189,8 @@ impl Report {
                 title: "Written to the disk in the whole life".into(),
                 conditions: self.conditions().into(),
                 y: "bytes for each byte of the workload",
-                groups: self.systems.iter().map(|aged| aged.name.clone()).collect(),
-                series: vec![disk_bytes],
+                groups: vec!["the whole life".to_owned()],
+                series: (0..).zip(&self.systems).map(disk_bytes).collect(),
             }),
         ]
     }

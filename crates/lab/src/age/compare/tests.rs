@@ -1,7 +1,7 @@
 //! The report says what was measured; what is measured is tested on real mounts, with `firn age compare`.
 
 use super::*;
-use crate::plot::Origin;
+use crate::plot::{Drawing, Origin, Style};
 
 fn stage(aged_ms: f64, disk_bytes: u64) -> Stage {
     let pace = Pace { file_operations: 100, elapsed_ms: 500.0, p99_ms: 0.08, disk_bytes, ..Pace::default() };
@@ -50,6 +50,28 @@ fn the_table_has_each_ratio_and_the_page_stands_alone() {
     for outside in ["http:", "https:", "<script", "<link", "@import"] {
         assert!(!page.replace("http://www.w3.org/2000/svg", "").contains(outside), "{outside}");
     }
+}
+
+#[test]
+fn a_file_system_has_one_style_in_all_drawings_and_the_seed_is_the_workloads() {
+    let mut report = report();
+    let styles = |drawing: &Drawing| -> Vec<(String, Style)> {
+        match drawing {
+            Drawing::Curves(plot) => {
+                plot.curves.iter().map(|curve| (curve.label.to_string(), curve.style)).collect()
+            }
+            Drawing::Bars(bars) => {
+                bars.series.iter().map(|series| (series.label.to_string(), series.style)).collect()
+            }
+        }
+    };
+    for drawing in report.drawings() {
+        let expected = [("firnfs".to_owned(), Style(0)), ("ext4".to_owned(), Style(1))];
+        assert_eq!(styles(&drawing), expected, "{}", drawing.file());
+    }
+    assert_eq!(report.seed(), None);
+    report.workload_options.push(("seed".to_owned(), "7".to_owned()));
+    assert_eq!(report.seed(), Some(7));
 }
 
 #[test]

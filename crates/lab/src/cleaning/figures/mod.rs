@@ -15,7 +15,7 @@ use crate::error::LabError;
 use crate::plot::{self, Curve, Origin, Plot, Scale, Style};
 use claims::Claim;
 use condition::Condition;
-use runs::{GREEDY, Results, SEGMENT_AGE, UNIFORM, YOUNGEST};
+use runs::{FFS_IMPROVED, FFS_TODAY, GREEDY, NO_VARIANCE, Results, SEGMENT_AGE, UNIFORM, YOUNGEST};
 use std::path::Path;
 
 /// Simulates, draws and writes an SVG file for each figure, and `report.md`. Returns the report's text, and whether exactly
@@ -32,7 +32,7 @@ pub fn make(
     std::fs::create_dir_all(directory).map_err(LabError::io("create", directory))?;
     let results = Results::simulate(plan(), threads, progress)?;
     let plots = plots(&results);
-    plot::write_all(directory, &plots, &Origin::seeded("firn sim figures", condition::SEED))?;
+    plot::write_all(directory, &plots, &Origin::seeded("firn sim figures --out DIR", condition::SEED))?;
     let judge = |claim: Claim| {
         let outcomes: Vec<_> = claim.conditions.iter().map(|condition| results.of(condition)).collect();
         let verdict = claim.judge(&outcomes);
@@ -102,7 +102,7 @@ fn cost_plots(results: &Results) -> Vec<Plot> {
     let (uniform, hot) = (Condition::PAPER, Condition::HOT_COLD);
     let plot =
         |file: &'static str, title: &'static str, conditions: &'static str, x, mut curves: Vec<Curve>| {
-            curves.extend([flat("FFS today", Style(5), 10.0), flat("FFS improved", Style(6), 4.0)]);
+            curves.extend([flat("FFS today", FFS_TODAY, 10.0), flat("FFS improved", FFS_IMPROVED, 4.0)]);
             let (file, title, conditions) = (file.into(), title.into(), conditions.into());
             let x_scale = Scale::Linear;
             Plot {
@@ -179,7 +179,7 @@ fn histogram_plots(results: &Results) -> Vec<Plot> {
         Plot {
             file: file.into(),
             title: title.into(),
-            conditions: AS_PAPER.into(),
+            conditions: format!("{AS_PAPER}; histograms, as lines like the paper's").into(),
             x: "segment utilisation",
             y: "share of segments",
             x_scale: Scale::Linear,
@@ -226,7 +226,7 @@ fn histogram_plots(results: &Results) -> Vec<Plot> {
 /// All segments equally full (section 3.4): 2 / (1 - u).
 fn no_variance(label: &'static str) -> Curve {
     let points = (1..=95).map(|percent| f64::from(percent) / 100.0).map(|u| (u, 2.0 / (1.0 - u)));
-    Curve::new(label, Style(4), std::iter::once((0.0, 1.0)).chain(points).collect()).plain()
+    Curve::new(label, NO_VARIANCE, std::iter::once((0.0, 1.0)).chain(points).collect()).plain()
 }
 
 fn flat(label: &'static str, style: Style, cost: f64) -> Curve {

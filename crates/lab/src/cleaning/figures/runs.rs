@@ -21,6 +21,16 @@ pub(super) const SEGMENT_AGE: Style = Style(2);
 /// Cost-benefit by the age of the youngest block, hot-and-cold.
 pub(super) const YOUNGEST: Style = Style(3);
 
+/// All segments equally full.
+pub(super) const NO_VARIANCE: Style = Style(4);
+/// The Fast File System, as the paper gives its cost.
+pub(super) const FFS_TODAY: Style = Style(5);
+pub(super) const FFS_IMPROVED: Style = Style(6);
+/// Greedy cleaning of writes that are hotter.
+const HOTTER: Style = Style(7);
+/// Cost-benefit without sorting by age.
+const UNSORTED: Style = Style(8);
+
 /// A line over the number of segments cleaned at a time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Batched {
@@ -35,7 +45,7 @@ pub(super) const BATCHED: [Batched; 5] = [
     Batched {
         name: "greedy, 5/95, age sort",
         condition: Condition::HOT_COLD.of("hot-cold:5/95"),
-        style: Style(5),
+        style: HOTTER,
     },
     Batched {
         name: "segment age, 10/90, age sort",
@@ -45,7 +55,7 @@ pub(super) const BATCHED: [Batched; 5] = [
     Batched {
         name: "segment age, 10/90, unsorted",
         condition: Condition::HOT_COLD.by("cost-benefit").unsorted(),
-        style: Style(6),
+        style: UNSORTED,
     },
 ];
 
@@ -104,5 +114,20 @@ impl Results {
         let cost = |n| self.of(&regime(line.condition, n)).write_cost;
         Curve::new(line.name, line.style, AT_A_TIME.map(|n| (f64::from(n), cost(n).mean)).to_vec())
             .with_half_widths(AT_A_TIME.map(|n| cost(n).half_width).to_vec())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_schemes_share_a_style() {
+        let mut styles: Vec<u8> = BATCHED.iter().map(|line| line.style.0).collect();
+        styles.extend([YOUNGEST, NO_VARIANCE, FFS_TODAY, FFS_IMPROVED].map(|style| style.0));
+        styles.sort_unstable();
+        let all = styles.len();
+        styles.dedup();
+        assert_eq!(styles.len(), all);
     }
 }

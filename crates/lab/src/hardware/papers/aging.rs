@@ -1,6 +1,7 @@
 //! File System Aging (paper 003), sections 2 and 3: what use does to a file system, and whether a file system that was aged by a workload
 //! resembles the one from which the workload was derived ([`crate::hardware::lifetime`]). Figures 1 to 4.
 
+use super::aging_style as style;
 use super::figure::{Figure, Table, number};
 use super::parts::{highest, percent};
 use super::runs::{Job, Runs};
@@ -11,7 +12,7 @@ use crate::error::LabError;
 use crate::hardware::StoreKind;
 use crate::hardware::claims::{Claim, Expected};
 use crate::hardware::lifetime::{History, Life, Policy, Speed};
-use crate::plot::{Curve, Drawing, Plot, Scale, Style};
+use crate::plot::{Curve, Drawing, Plot, Scale};
 use firnfs::ffs::Variant;
 
 pub(super) const UNITS: [Unit; 3] = [
@@ -144,8 +145,8 @@ fn used(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
     let (history, original) = (runs.history()?, runs.life(Policy::Original)?);
     let all = |_| true;
     let curves = vec![
-        Curve::new("empty", Style(0), points(&original.empty, all, read)),
-        Curve::new("used", Style(1), points(&history.speeds, all, read)),
+        Curve::new("empty", style::ORIGINAL, points(&original.empty, all, read)),
+        Curve::new("used", style::REAL, points(&history.speeds, all, read)),
     ];
     let least = ratios(&history.speeds, &original.empty, read).into_iter().fold(1.0, f64::min);
     let claims = vec![
@@ -175,8 +176,8 @@ fn time(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
     let large = |kib: u64| crate::hardware::lifetime::SIZES_KIB.contains(&kib);
     let drawing = |file, title, original: &[Speed], realloc: &[Speed]| {
         let curves = vec![
-            Curve::new("realloc", Style(0), points(realloc, large, read)),
-            Curve::new("original", Style(1), points(original, large, read)),
+            Curve::new("realloc", style::BASELINE, points(realloc, large, read)),
+            Curve::new("original", style::ORIGINAL, points(original, large, read)),
         ];
         throughput((file, title), Scale::Log2, curves)
     };
@@ -243,11 +244,11 @@ fn real_and_simulated(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
     };
     let by_day = plot(
         ("003-fig3", "Figure 3: layout score of each day (synthetic history)"),
-        ("day", "layout score"),
+        ("day (a point each, joined as in the paper)", "layout score"),
         Scale::Linear,
         vec![
-            Curve::new("simulated", Style(0), days(&simulated.scores)).plain(),
-            Curve::new("real", Style(1), days(&history.scores)).plain(),
+            Curve::new("simulated", style::ORIGINAL, days(&simulated.scores)).plain(),
+            Curve::new("real", style::REAL, days(&history.scores)).plain(),
         ],
     );
     let sizes = |layout: &Layout| -> Vec<(f64, f64)> {
@@ -259,8 +260,8 @@ fn real_and_simulated(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
         ("size of the file, KB (each point: of half to the whole)", "layout score"),
         Scale::Log2,
         vec![
-            Curve::new("simulated", Style(0), sizes(&simulated.layout)),
-            Curve::new("real", Style(1), sizes(&history.layout)),
+            Curve::new("simulated", style::ORIGINAL, sizes(&simulated.layout)),
+            Curve::new("real", style::REAL, sizes(&history.layout)),
         ],
     );
     let mut table = Table::new("The file systems in the end", &["", "real", "simulated"]);

@@ -1,6 +1,7 @@
 //! File System Aging (paper 003), section 4: the baseline, NoSwitch and SmartFrag, aged by the same workload. Figures 5 to 8, tables 2 and 3.
 
 use super::aging::{at, figure, plot, points, ratio, ratios, score, throughput, within, workload_note};
+use super::aging_style as style;
 use super::figure::{Figure, Table, number};
 use super::parts::percent;
 use super::runs::{Job, Runs};
@@ -66,15 +67,15 @@ fn baseline(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
             ("003-fig5a", "Figure 5A: throughput, aged baseline (synthetic history)"),
             Scale::Log2,
             vec![
-                Curve::new("read", Style(0), points(&base.aged, is_large, read)),
-                Curve::new("write", Style(1), points(&base.aged, is_large, write)),
+                Curve::new("read, baseline", style::BASELINE, points(&base.aged, is_large, read)),
+                Curve::new("write, baseline", style::BASELINE_WRITTEN, points(&base.aged, is_large, write)),
             ],
         ),
         plot(
             ("003-fig5b", "Figure 5B: layout of the files of the test (synthetic history)"),
             ("size of the files, KB", "layout score"),
             Scale::Log2,
-            vec![Curve::new("baseline", Style(0), points(&base.aged, is_large, score_of))],
+            vec![Curve::new("baseline", style::BASELINE, points(&base.aged, is_large, score_of))],
         ),
     ];
     let drop = |value: fn(&Speed) -> f64| 1.0 - ratio(at(&base.aged, 104, value), at(&base.aged, 96, value));
@@ -92,28 +93,41 @@ fn baseline(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
     Ok(figure(("003/fig5", BASELINE), vec![workload_note(history)], drawings, Vec::new(), claims))
 }
 
+/// A policy that is compared with the baseline: its name, and its styles for reading and writing.
+#[derive(Clone, Copy)]
+struct Changed {
+    name: &'static str,
+    styles: [Style; 2],
+}
+
+const OF_NO_SWITCH: Changed =
+    Changed { name: "NoSwitch", styles: [style::NO_SWITCH, style::NO_SWITCH_WRITTEN] };
+const OF_SMART_FRAG: Changed =
+    Changed { name: "SmartFrag", styles: [style::SMART_FRAG, style::SMART_FRAG_WRITTEN] };
+
 /// Reading and writing of two policies.
 fn compared(
     (file, title): (&'static str, &'static str),
-    (name, x_scale): (&'static str, Scale),
+    (changed, x_scale): (Changed, Scale),
     is_shown: fn(u64) -> bool,
     (ours, base): (&[Speed], &[Speed]),
 ) -> Drawing {
     let curve = |label: String, style, speeds: &[Speed], value: fn(&Speed) -> f64| {
-        Curve::new(label, Style(style), points(speeds, is_shown, value))
+        Curve::new(label, style, points(speeds, is_shown, value))
     };
+    let Changed { name, styles } = changed;
     let curves = vec![
-        curve(format!("read, {name}"), 0, ours, read),
-        curve("read, baseline".to_owned(), 1, base, read),
-        curve(format!("write, {name}"), 2, ours, write),
-        curve("write, baseline".to_owned(), 3, base, write),
+        curve(format!("read, {name}"), styles[0], ours, read),
+        curve("read, baseline".to_owned(), style::BASELINE, base, read),
+        curve(format!("write, {name}"), styles[1], ours, write),
+        curve("write, baseline".to_owned(), style::BASELINE_WRITTEN, base, write),
     ];
     throughput((file, title), x_scale, curves)
 }
 
 fn no_switch(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
     let (base, ours) = (runs.life(Policy::Realloc)?, runs.life(Policy::NoSwitch)?);
-    let drawing = |names, both| compared(names, ("NoSwitch", Scale::Log2), is_large, both);
+    let drawing = |names, both| compared(names, (OF_NO_SWITCH, Scale::Log2), is_large, both);
     let drawings = vec![
         drawing(("003-fig6a", "Figure 6A: empty file systems"), (&ours.empty, &base.empty)),
         drawing(("003-fig6b", "Figure 6B: aged file systems (synthetic history)"), (&ours.aged, &base.aged)),
@@ -220,15 +234,15 @@ fn hot(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
 
 fn smart_frag(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
     let (base, ours) = (runs.life(Policy::Realloc)?, runs.life(Policy::SmartFrag)?);
-    let drawing = |names, both| compared(names, ("SmartFrag", Scale::Linear), is_small, both);
+    let drawing = |names, both| compared(names, (OF_SMART_FRAG, Scale::Linear), is_small, both);
     let drawings = vec![
         plot(
             ("003-fig7", "Figure 7: layout of small files, aged (synthetic history)"),
             ("size of the files, KB", "layout score"),
             Scale::Linear,
             vec![
-                Curve::new("SmartFrag", Style(0), points(&ours.aged, is_scored, score_of)),
-                Curve::new("baseline", Style(1), points(&base.aged, is_scored, score_of)),
+                Curve::new("SmartFrag", style::SMART_FRAG, points(&ours.aged, is_scored, score_of)),
+                Curve::new("baseline", style::BASELINE, points(&base.aged, is_scored, score_of)),
             ],
         ),
         drawing(("003-fig8a", "Figure 8A: empty file systems"), (&ours.empty, &base.empty)),

@@ -55,11 +55,10 @@ fn table_6(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
             ]);
         }
     }
-    let series = all.iter().map(|(scheme, means)| Series {
-        label: scheme.name(Host::Hp).into(),
-        style: scheme.style(),
-        values: means.iter().map(|mean| mean.seconds).collect(),
-        published: published(*scheme).map_or(Vec::new(), |all| all.map(Some).to_vec()),
+    let series = all.iter().map(|(scheme, means)| {
+        let seconds = means.iter().map(|mean| mean.seconds).collect();
+        Series::new(scheme.name(Host::Hp), scheme.style(Host::Hp), seconds)
+            .beside(published(*scheme).map_or(Vec::new(), |all| all.map(Some).to_vec()))
     });
     let drawing = bars(
         "004-table6",

@@ -66,7 +66,7 @@ fn gain(degrees: &Degrees) -> f64 {
 fn curves(all: &[(Scheme, Degrees)], from: f64) -> Vec<Curve> {
     let of = |(scheme, degrees): &(Scheme, Degrees)| {
         let points = USERS.into_iter().zip(degrees).map(|(users, at)| (users.into(), at.seconds - from));
-        Curve::new(scheme.name(Host::Hp), scheme.style(), points.collect())
+        Curve::new(scheme.name(Host::Hp), scheme.style(Host::Hp), points.collect())
     };
     all.iter().map(of).collect()
 }

@@ -52,7 +52,7 @@ fn reread(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
         "after random writes (Sprite 9: it seeks)",
         "after five minutes of idle time",
     ];
-    let styles = [0, 1, 3];
+    let styles = [4, 8, 9];
     let series = (0..3).map(|n| series(labels[n], Style(styles[n]), all[n])).collect();
     Ok(Figure {
         id: "beyond/reread",
@@ -133,8 +133,8 @@ fn ssd(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
         differences: parts::differences(),
         notes: vec!["Without seeks the order of blocks hardly matters; what is left are flushes, bytes, and the processor's work.".to_owned()],
         drawings: vec![
-            small_bars("beyond-ssd-small", "Small files a second on a solid-state disk", title, &small, Host::Ssd),
-            large_bars("beyond-ssd-large", "A large file on a solid-state disk", title, &large, Host::Ssd),
+            small_bars("beyond-ssd-small", "Small files a second on a solid-state disk", title.to_owned(), &small, Host::Ssd),
+            large_bars("beyond-ssd-large", "A large file on a solid-state disk", title.to_owned(), &large, Host::Ssd),
         ],
         tables: vec![small_table(&small, Host::Ssd), large_table(&large, Host::Ssd)],
         claims,

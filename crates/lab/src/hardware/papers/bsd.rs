@@ -9,7 +9,7 @@ use super::unit::Unit;
 use crate::error::LabError;
 use crate::hardware::bandwidth::{self, Point};
 use crate::hardware::claims::{Claim, Expected};
-use crate::plot::{Bars, Curve, Drawing, Plot, Scale, Series, Style};
+use crate::plot::{Bars, Curve, Drawing, Plot, Scale, Series};
 
 /// The figures of this file.
 pub(super) const UNITS: [Unit; 4] = [
@@ -54,7 +54,7 @@ fn curves(runs: &Runs, of: fn(&Point) -> f64, raw: fn(&Point) -> f64) -> Result<
     };
     let mut curves = vec![curve("RAW", RAW, Scheme::Lfs, raw)?];
     for scheme in SCHEMES {
-        curves.push(curve(scheme.name(Host::Hp), scheme.style(), scheme, of)?);
+        curves.push(curve(scheme.name(Host::Hp), scheme.style(Host::Hp), scheme, of)?);
     }
     Ok(curves)
 }
@@ -88,7 +88,9 @@ fn plot(file: &'static str, title: &'static str, size: &Size, curves: Vec<Curve>
 fn figure_9(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
     let mut curves = curves(runs, |point| point.lfs_write_mb_per_s, |point| point.raw_write_mb_per_s)?;
     let table = table("MB/s written", &curves);
-    curves.push(Curve::new("FFS: the paper's text", Scheme::Ffs.style(), vec![(4096.0, 0.5)]).published());
+    curves.push(
+        Curve::new("FFS: the paper's text", Scheme::Ffs.style(Host::Hp), vec![(4096.0, 0.5)]).published(),
+    );
     let mut claims = parts::rows(runs, size, |row| row.claim.place == "004 fig 9");
     let ffs = runs.point(Scheme::Ffs, 4096)?.lfs_write_mb_per_s;
     let share = "FFS writes, 4 MB, of the bus's 1.6 MB/s (31%)";
@@ -140,22 +142,17 @@ fn figure_10(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
     for scheme in schemes {
         points.push(runs.point(scheme, 512)?);
     }
-    let series = |label: &'static str, style, of: fn(&Point) -> f64| Series {
-        label: label.into(),
-        style,
-        values: points.iter().map(|point| of(point)).collect(),
-        published: Vec::new(),
+    let series = |(scheme, point): (Scheme, &Point)| {
+        let ms = vec![point.lfs_write_ms, point.lfs_fsync_ms];
+        Series::new(scheme.name(Host::Hp), scheme.style(Host::Hp), ms)
     };
     let bars = Drawing::Bars(Bars {
         file: "004-fig10".into(),
         title: "Figure 10: half a megabyte written".into(),
         conditions: condition(size).into(),
         y: "milliseconds",
-        groups: schemes.map(|scheme| scheme.name(Host::Hp).to_owned()).to_vec(),
-        series: vec![
-            series("until all is written to the file", Style(0), |point| point.lfs_write_ms),
-            series("fsync", Style(2), |point| point.lfs_fsync_ms),
-        ],
+        groups: ["until all is written to the file", "fsync"].map(str::to_owned).to_vec(),
+        series: schemes.into_iter().zip(points).map(series).collect(),
     });
     Ok(Figure {
         id: "004/fig10",

@@ -78,8 +78,8 @@ fn by_date(all: &All<'_>, n: usize) -> Drawing {
     for (at, style) in [2, 4, 5].into_iter().enumerate() {
         curves.push(Curve::new(CREATES[at], Style(style), points(&|date| aged.tests[date][at].create)));
     }
-    curves.push(Curve::new("how full", Style(6), points(&|date| aged.full[date])).plain());
-    plot(FILES[n], ("date", "share of an empty file system"), (Scale::Linear, DATES as f64), curves)
+    curves.push(Curve::new("how full", Style(6), points(&|date| aged.full[date])));
+    plot(FILES[n], ("date", "share of an empty file system"), (Scale::Whole, DATES as f64), curves)
 }
 
 fn plot(

@@ -139,7 +139,7 @@ fn plot(
     Drawing::Curves(Plot {
         file: file.into(),
         title: title.into(),
-        conditions: "synthetic traces, calibrated to table 2".into(),
+        conditions: CONDITION.into(),
         x,
         y,
         x_scale: Scale::Log2,

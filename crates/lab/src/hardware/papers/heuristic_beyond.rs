@@ -158,7 +158,7 @@ fn figure(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
         "Idle time before cleaning: all servers, models and seeds; delays of users' requests over those with 2 s",
         ["cleaner", "begins after"],
     );
-    for (cleaner, style) in CLEANERS.into_iter().zip([Style(0), Style(5)]) {
+    for (cleaner, style) in CLEANERS.into_iter().zip([Style(7), Style(10)]) {
         let of_paper = measured(asked(cleaner, OF_PAPER))?;
         let (mut points, mut ratios) = (vec![(2.0, 1.0, 0.0)], Vec::new());
         for idle in std::iter::once(OF_PAPER).chain(OTHERS) {

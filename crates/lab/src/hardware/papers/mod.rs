@@ -8,6 +8,7 @@
 
 mod aging;
 mod aging_policies;
+mod aging_style;
 mod andrew;
 mod andrew_users;
 mod beyond;
@@ -151,5 +152,7 @@ pub fn write(directory: &Path, figures: &[Figure], command: &str) -> Result<(), 
 
 #[cfg(test)]
 mod doctored_tests;
+#[cfg(test)]
+mod style_tests;
 #[cfg(test)]
 mod tests;

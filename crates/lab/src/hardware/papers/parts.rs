@@ -32,7 +32,7 @@ pub(super) fn highest(curves: &[Curve]) -> f64 {
 
 /// Bars without published values.
 pub(super) fn series<const N: usize>(label: &'static str, style: Style, values: [f64; N]) -> Series {
-    Series { label: label.into(), style, values: values.to_vec(), published: Vec::new() }
+    Series::new(label, style, values.to_vec())
 }
 
 /// A drawing of bars.

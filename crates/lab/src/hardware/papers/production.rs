@@ -191,28 +191,18 @@ fn bars(file: &'static str, title: &'static str, y: &'static str, series: Vec<Se
 }
 
 fn cost_bars(all: &[&Used]) -> Drawing {
-    let cost = Series {
-        label: "write cost".into(),
-        style: Style(0),
-        values: all.iter().map(|used| used.write_cost()).collect(),
-        published: PUBLISHED.iter().map(|published| Some(published.3)).collect(),
-    };
+    let cost = Series::new("write cost", Style(4), all.iter().map(|used| used.write_cost()).collect())
+        .beside(PUBLISHED.iter().map(|published| Some(published.3)).collect());
     bars("001-table2-cost", "Table 2: write cost (synthetic)", "write cost", vec![cost])
 }
 
 fn share_bars(all: &[&Used]) -> Drawing {
-    let empty = Series {
-        label: "cleaned segments that were empty".into(),
-        style: Style(0),
-        values: all.iter().map(|used| used.empty_share()).collect(),
-        published: PUBLISHED.iter().map(|published| Some(published.1)).collect(),
-    };
-    let others = Series {
-        label: "mean utilisation of the others".into(),
-        style: Style(1),
-        values: all.iter().map(|used| used.utilisation()).collect(),
-        published: PUBLISHED.iter().map(|published| Some(published.2)).collect(),
-    };
+    let empty = all.iter().map(|used| used.empty_share()).collect();
+    let empty = Series::new("cleaned segments that were empty", Style(2), empty)
+        .beside(PUBLISHED.iter().map(|published| Some(published.1)).collect());
+    let others = all.iter().map(|used| used.utilisation()).collect();
+    let others = Series::new("mean utilisation of the others", Style(3), others)
+        .beside(PUBLISHED.iter().map(|published| Some(published.2)).collect());
     bars("001-table2-segments", "Table 2: segments cleaned (synthetic)", "share", vec![empty, others])
 }
 
@@ -262,8 +252,8 @@ fn figure_10(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
     let used = runs.production(USER6)?;
     let mut figure = figure("001/fig10", SEGMENTS_TITLE, condition(used));
     let curves = vec![
-        Curve::new("mean of 16 looks", Style(0), points(&used.segments)),
-        Curve::new("at the end", Style(1), points(&used.segments_at_end)).plain(),
+        Curve::new("mean of 16 looks", Style(2), points(&used.segments)),
+        Curve::new("at the end", Style(3), points(&used.segments_at_end)),
     ];
     let y_max = super::parts::highest(&curves) * 1.1;
     figure.drawings = vec![Drawing::Curves(Plot {
@@ -376,11 +366,9 @@ fn table_4(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
     let none = ["directory operation log", "0.0", "none", "0.1", "none"];
     table.rows.push(none.map(str::to_owned).to_vec());
     figure.tables = vec![table];
-    let series = |label: &'static str, style, of: fn(&Kind) -> (f64, f64)| Series {
-        label: label.into(),
-        style: Style(style),
-        values: kinds.iter().map(|kind| of(kind).1).collect(),
-        published: kinds.iter().map(|kind| Some(of(kind).0)).collect(),
+    let series = |label: &'static str, style, of: fn(&Kind) -> (f64, f64)| {
+        Series::new(label, Style(style), kinds.iter().map(|kind| of(kind).1).collect())
+            .beside(kinds.iter().map(|kind| Some(of(kind).0)).collect())
     };
     figure.drawings = vec![Drawing::Bars(Bars {
         file: "001-table4".into(),
@@ -391,8 +379,8 @@ fn table_4(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
             .map(str::to_owned)
             .to_vec(),
         series: vec![
-            series("of the live data", 0, |kind| (kind.published.0, kind.ours.0 * 100.0)),
-            series("of the log", 1, |kind| (kind.published.1, kind.ours.1 * 100.0)),
+            series("of the live data", 2, |kind| (kind.published.0, kind.ours.0 * 100.0)),
+            series("of the log", 3, |kind| (kind.published.1, kind.ours.1 * 100.0)),
         ],
     })];
     figure.notes = vec![

@@ -44,17 +44,26 @@ pub(super) enum Scheme {
 
 /// The raw disk.
 pub(super) const RAW: Style = Style(4);
+/// Sprite LFS beside BSD-LFS.
+pub(super) const SPRITE_LFS: Style = Style(8);
+/// SunOS, also beside BSD-LFS's FFS.
+pub(super) const SUN_OS: Style = Style(7);
+/// The log without its cleaner.
+pub(super) const WITHOUT_CLEANER: Style = Style(9);
+/// The log with small segments.
+pub(super) const SMALL_SEGMENTS: Style = Style(10);
 
 impl Scheme {
-    /// Its style in every drawing.
-    pub fn style(self) -> Style {
-        match self {
-            Self::Lfs => Style(0),
-            Self::Today => Style(6),
-            Self::Ffs => Style(1),
-            Self::Efs | Self::M8R2 => Style(2),
-            Self::M8R0 => Style(3),
-            Self::Modern => Style(5),
+    /// Its style in every drawing of a host.
+    pub fn style(self, host: Host) -> Style {
+        match (self, host) {
+            (Self::Lfs, _) => Style(0),
+            (Self::Today, _) => Style(6),
+            (Self::Ffs, Host::Sprite) => SUN_OS,
+            (Self::Ffs, _) => Style(1),
+            (Self::Efs | Self::M8R2, _) => Style(2),
+            (Self::M8R0, _) => Style(3),
+            (Self::Modern, _) => Style(5),
         }
     }
 

@@ -52,12 +52,13 @@ fn figure_8(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
     }
     let mut curves = Vec::new();
     for scheme in SCHEMES {
-        curves.push(Curve::new(scheme.name(Host::Sprite), scheme.style(), faster(scheme)?));
+        curves.push(Curve::new(scheme.name(Host::Sprite), scheme.style(Host::Sprite), faster(scheme)?));
     }
+    let condition = format!("{}; {} files of 1 KB", Host::Sprite.title(), size.scale.small_files);
     let part_b = Drawing::Curves(Plot {
         file: "001-fig8b".into(),
         title: "Figure 8(b): files created a second on faster processors".into(),
-        conditions: Host::Sprite.title().into(),
+        conditions: condition.clone().into(),
         x: "processor, times as fast as the Sun-4/260",
         y: "files a second",
         x_scale: Scale::Log2,
@@ -71,7 +72,7 @@ fn figure_8(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
     Ok(Figure {
         id: "001/fig8",
         title: "Small files: create, read, delete, and a faster processor",
-        condition: format!("{}; {} files of 1 KB", Host::Sprite.title(), size.scale.small_files),
+        condition: condition.clone(),
         inputs: INPUTS,
         differences: parts::differences(),
         notes: vec![
@@ -79,13 +80,7 @@ fn figure_8(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
                 .to_owned(),
         ],
         drawings: vec![
-            small_bars(
-                "001-fig8a",
-                "Figure 8(a): small files a second",
-                Host::Sprite.title(),
-                &measured,
-                Host::Sprite,
-            ),
+            small_bars("001-fig8a", "Figure 8(a): small files a second", condition, &measured, Host::Sprite),
             part_b,
         ],
         tables: vec![small_table(&measured, Host::Sprite)],
@@ -97,14 +92,14 @@ fn figure_8(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
 pub(super) fn small_bars(
     file: &'static str,
     title: &'static str,
-    conditions: &'static str,
+    conditions: String,
     measured: &[(Scheme, Rates)],
     host: Host,
 ) -> Drawing {
     let of = |(scheme, rates): &(Scheme, Rates)| {
         series(
             scheme.name(host),
-            scheme.style(),
+            scheme.style(host),
             [rates.create, rates.read, rates.delete].map(|rate| rate.files_per_s),
         )
     };
@@ -158,12 +153,12 @@ pub(super) fn speeds(figure: &large_file::Figure) -> [f64; 5] {
 pub(super) fn large_bars(
     file: &'static str,
     title: &'static str,
-    conditions: &'static str,
+    conditions: String,
     measured: &[(Scheme, large_file::Figure)],
     host: Host,
 ) -> Drawing {
     let of = |(scheme, figure): &(Scheme, large_file::Figure)| {
-        series(scheme.name(host), scheme.style(), speeds(figure))
+        series(scheme.name(host), scheme.style(host), speeds(figure))
     };
     let groups = ["write", "read", "random write", "random read", "reread"];
     bars(file, title, conditions, "KB/s", &groups, measured.iter().map(of).collect())
@@ -200,17 +195,18 @@ fn figure_9(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
     }
     let cleaned = log.segments_cleaned as f64;
     let none = "segments cleaned while the file was written at random (none)";
+    let condition = format!("{}; {} bytes in units of 8 KB", Host::Sprite.title(), size.scale.large_bytes);
     claims.push(Claim::new("001 fig 9", none, Expected::AtMost(0.0), cleaned, "segments"));
     Ok(Figure {
         id: "001/fig9",
         title: "A large file, in order and at random",
-        condition: format!("{}; {} bytes in units of 8 KB", Host::Sprite.title(), size.scale.large_bytes),
+        condition: condition.clone(),
         inputs: INPUTS,
         differences: parts::differences(),
         notes: vec![
             "The random passes also move the whole file's size, as in this paper; paper 000 says 100 KB, a slip.".to_owned(),
         ],
-        drawings: vec![large_bars("001-fig9", "Figure 9: a large file", Host::Sprite.title(), &measured, Host::Sprite)],
+        drawings: vec![large_bars("001-fig9", "Figure 9: a large file", condition, &measured, Host::Sprite)],
         tables: vec![large_table(&measured, Host::Sprite)],
         claims,
     })

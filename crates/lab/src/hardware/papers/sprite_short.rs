@@ -34,7 +34,7 @@ fn figure_1(runs: &Runs, _: &Size) -> Result<Figure, LabError> {
         let work = *runs.work(Host::Sprite, scheme)?;
         let kb = work.asked.write_bytes as f64 / 1e3;
         let name = scheme.name(Host::Sprite);
-        all.push(series(name, scheme.style(), [work.asked.writes as f64, kb, work.seeks as f64]));
+        all.push(series(name, scheme.style(Host::Sprite), [work.asked.writes as f64, kb, work.seeks as f64]));
         let counts = [work.asked.writes, work.seeks, work.commands].map(|count| count.to_string());
         let [writes, seeks, commands] = counts;
         table.rows.push(vec![name.to_owned(), writes, number(kb), seeks, commands]);
@@ -86,7 +86,7 @@ fn table_3(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
     let header = ["file size", "data", "paper", "ours", "after unmount"];
     let mut table = Table::new("Seconds", &header);
     let (mut curves, mut last) = (Vec::new(), Vec::new());
-    for (n, kib) in FILE_KIB.into_iter().enumerate() {
+    for (n, (kib, style)) in FILE_KIB.into_iter().zip([2, 3, 4].map(Style)).enumerate() {
         let mut points = Vec::new();
         for (m, &mib) in data_mib(size).iter().enumerate() {
             let (crashed, clean) = runs.recovery(kib, mib)?;
@@ -97,13 +97,13 @@ fn table_3(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
             table.rows.push(cells.to_vec());
         }
         last.push(points.last().map_or(f64::NAN, |point| point.1));
-        curves.push(Curve::new(format!("files of {kib} KB"), Style(n as u8), points));
+        curves.push(Curve::new(format!("files of {kib} KB"), style, points));
         if size.is_paper() {
             // Less than a second is no point.
             let published = PUBLISHED[n].map(|seconds| seconds.parse().ok());
             let points = data_mib(size).iter().zip(published);
             let points = points.filter_map(|(&mib, seconds)| Some((mib as f64, seconds?))).collect();
-            curves.push(Curve::new(format!("{kib} KB: the paper"), Style(n as u8), points).published());
+            curves.push(Curve::new(format!("files of {kib} KB: the paper"), style, points).published());
         }
     }
     let ours = curves.iter().filter(|curve| curve.look == crate::plot::Look::Marked);

@@ -4,7 +4,7 @@ use super::figure::{Figure, Table, number};
 use super::load::Served;
 use super::parts;
 use super::runs::{Job, Runs};
-use super::scheme::{Host, Scheme};
+use super::scheme::{Host, SMALL_SEGMENTS, Scheme, WITHOUT_CLEANER};
 use super::size::Size;
 use super::unit::Unit;
 use crate::error::LabError;
@@ -23,7 +23,6 @@ pub(super) const BEYOND: [Unit; 1] =
 /// Utilisations of figure 7, in percent.
 const PERCENTS: [u64; 6] = [48, 55, 62, 70, 78, 85];
 const MIB: u32 = 1024;
-const WITHOUT_CLEANER: Style = Style(4);
 const INPUTS: &str = "the account file's 237 MB, the program's cache of 4 MB, blocks of 4 KB, the write threshold, the log of the database on a disk of \
                       its own (free); the other three files stay in the program's cache";
 const DISK: &str =
@@ -73,35 +72,32 @@ fn table_7(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
     let (large, small) = (served(Scheme::Lfs, MIB)?, served(Scheme::Lfs, 256)?);
     let (today, modern) = (served(Scheme::Today, MIB)?, served(Scheme::Modern, MIB)?);
     let uncleaned = runs.rate(Job::Before(Host::Hp, Scheme::Lfs))?;
+    let style = |scheme: Scheme| scheme.style(Host::Hp);
+    let name = |scheme: Scheme| scheme.name(Host::Hp);
     let rows = [
-        ("FFS", Some(14.2), ffs.per_s),
-        ("EFS", Some(16.8), efs.per_s),
-        ("LFS, no cleaner", Some(19.3), uncleaned),
-        ("LFS, cleaner, 1 MB", Some(11.6), large.per_s),
-        ("LFS, cleaner, 256 KB", Some(12.4), small.per_s),
-        ("LFS, today's cleaner", None, today.per_s),
-        ("LFS (modern)", None, modern.per_s),
+        (name(Scheme::Ffs), Some(14.2), ffs.per_s, style(Scheme::Ffs)),
+        (name(Scheme::Efs), Some(16.8), efs.per_s, style(Scheme::Efs)),
+        ("LFS (1993), no cleaner", Some(19.3), uncleaned, WITHOUT_CLEANER),
+        (name(Scheme::Lfs), Some(11.6), large.per_s, style(Scheme::Lfs)),
+        ("LFS (1993), segments of 256 KB", Some(12.4), small.per_s, SMALL_SEGMENTS),
+        (name(Scheme::Today), None, today.per_s, style(Scheme::Today)),
+        (name(Scheme::Modern), None, modern.per_s, style(Scheme::Modern)),
     ];
     let mut table =
         Table::new("Transactions a second", &["file system", "paper", "ours", "seconds for 1000"]);
-    for (name, paper, ours) in rows {
+    for (name, paper, ours, _) in rows {
         let paper = paper.map_or("-".to_owned(), number);
         table.rows.push(vec![name.to_owned(), paper, number(ours), number(1000.0 / ours)]);
     }
     let bars = Drawing::Bars(Bars {
         file: "004-table7".into(),
         title: "Table 7: TPC-B, transactions a second".into(),
-        conditions: format!("{}; {ALONE}", Host::Hp.title()).into(),
+        conditions: format!("{}; {ALONE}; segments of 1 MB unless noted", Host::Hp.title()).into(),
         y: "transactions a second",
-        groups: ["FFS", "EFS", "no cleaner", "1 MB", "256 KB", "today's", "modern"]
-            .map(str::to_owned)
+        groups: vec!["TPC-B".to_owned()],
+        series: rows
+            .map(|(name, paper, ours, style)| Series::new(name, style, vec![ours]).beside(vec![paper]))
             .to_vec(),
-        series: vec![Series {
-            label: "ours; no cleaner, 1 MB, 256 KB, today's cleaner: LFS (1993)".into(),
-            style: Style(2),
-            values: rows.iter().map(|row| row.2).collect(),
-            published: rows.iter().map(|row| row.1).collect(),
-        }],
     });
     let place = "004 table 7";
     let mut claims = Vec::new();
@@ -224,8 +220,9 @@ fn rates(runs: &Runs, scheme: Scheme) -> Result<Vec<(f64, f64)>, LabError> {
     PERCENTS.into_iter().map(point).collect()
 }
 
-fn curve(runs: &Runs, scheme: Scheme, label: &'static str) -> Result<Curve, LabError> {
-    Ok(Curve::new(label, scheme.style(), rates(runs, scheme)?))
+fn curve(runs: &Runs, scheme: Scheme) -> Result<Curve, LabError> {
+    let name = scheme.name(Host::UsenixFour);
+    Ok(Curve::new(name, scheme.style(Host::UsenixFour), rates(runs, scheme)?))
 }
 
 fn plot(file: &'static str, title: &'static str, curves: Vec<Curve>) -> Drawing {
@@ -244,9 +241,8 @@ fn plot(file: &'static str, title: &'static str, curves: Vec<Curve>) -> Drawing 
 }
 
 fn rate_table(curves: &[Curve]) -> Table {
-    let short = |curve: &Curve| curve.label.replace("LFS (1993), ", "");
-    let names: Vec<String> = std::iter::once("% full".to_owned()).chain(curves.iter().map(short)).collect();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let names: Vec<&str> =
+        std::iter::once("% full").chain(curves.iter().map(|curve| curve.label.as_ref())).collect();
     let mut table = Table::new("Transactions a second", &names);
     for (n, percent) in PERCENTS.into_iter().enumerate() {
         let values = curves.iter().map(|curve| number(curve.points[n].1));
@@ -258,20 +254,23 @@ fn rate_table(curves: &[Curve]) -> Table {
 fn figure_7(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
     let uncleaned = runs.rate(Job::Before(Host::UsenixFour, Scheme::Lfs))?;
     let mut curves = vec![
-        curve(runs, Scheme::Lfs, "LFS (1993), cleaner of 1993")?,
-        curve(runs, Scheme::Today, "LFS (1993), today's cleaner")?,
-        curve(runs, Scheme::Modern, "LFS (modern)")?,
-        curve(runs, Scheme::M8R2, "FFS-m8r2")?,
+        curve(runs, Scheme::Lfs)?,
+        curve(runs, Scheme::Today)?,
+        curve(runs, Scheme::Modern)?,
+        curve(runs, Scheme::M8R2)?,
     ];
     let table = rate_table(&curves);
     let (log, fast) = (curves[0].points.clone(), curves[3].points.clone());
-    let flat = vec![(48.0, uncleaned), (85.0, uncleaned)];
-    curves.push(Curve::new("LFS (1993), no cleaner", WITHOUT_CLEANER, flat).plain());
+    curves.push(Curve::new("LFS (1993), no cleaner", WITHOUT_CLEANER, vec![(48.0, uncleaned)]));
     // "Our throughput without the cleaner is 41"; 34% less at 48%, some 41% less as the disk becomes fuller.
     let published = vec![(48.0, 41.0 * 0.66), (80.0, 41.0 * 0.59)];
-    curves.push(Curve::new("LFS, cleaner: the paper's text", Scheme::Lfs.style(), published).published());
     curves.push(
-        Curve::new("LFS, no cleaner: the paper's text", WITHOUT_CLEANER, vec![(48.0, 41.0)]).published(),
+        Curve::new("LFS (1993): the paper's text", Scheme::Lfs.style(Host::UsenixFour), published)
+            .published(),
+    );
+    curves.push(
+        Curve::new("LFS (1993), no cleaner: the paper's text", WITHOUT_CLEANER, vec![(48.0, 41.0)])
+            .published(),
     );
     let mut claims = Vec::new();
     if size.is_paper() {
@@ -351,12 +350,7 @@ fn models(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
         let steadily = "cleaned steadily, 48% full (its model; measured within 10%)";
         claims.push(Claim::new("000 s.4", steadily, within(30.0, 0.15), cleaned, "1/s").missed(SEEKS));
     }
-    let series = |label: &'static str, style, values: Vec<f64>| Series {
-        label: label.into(),
-        style: Style(style),
-        values,
-        published: Vec::new(),
-    };
+    let again = rows.iter().map(|row| row.2).collect();
     let bars = Drawing::Bars(Bars {
         file: "000-models".into(),
         title: "Section 4: models and measurements".into(),
@@ -364,9 +358,9 @@ fn models(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
         y: "transactions a second",
         groups: ["LFS", "FFS", "cleaned at once", "steadily"].map(str::to_owned).to_vec(),
         series: vec![
-            series("the paper's value", 4, rows.iter().map(|row| row.1).collect()),
-            series("the paper's arithmetic, computed again", 6, rows.iter().map(|row| row.2).collect()),
-            series("measured here", 2, rows.iter().map(|row| row.3).collect()),
+            Series::new("the paper's arithmetic, computed again", Style(10), again)
+                .beside(rows.iter().map(|row| Some(row.1)).collect()),
+            Series::new("measured here", Style(11), rows.iter().map(|row| row.3).collect()),
         ],
     });
     Ok(Figure {
@@ -431,11 +425,7 @@ fn byte_table(runs: &Runs) -> Result<Table, LabError> {
 
 /// On the same disk, with the cleaner as it is today.
 fn beyond(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
-    let curves = vec![
-        curve(runs, Scheme::Today, "LFS (1993), today's cleaner")?,
-        curve(runs, Scheme::M8R2, "FFS-m8r2")?,
-        curve(runs, Scheme::Modern, "LFS (modern)")?,
-    ];
+    let curves = vec![curve(runs, Scheme::Today)?, curve(runs, Scheme::M8R2)?, curve(runs, Scheme::Modern)?];
     let mut table = rate_table(&curves);
     table.header.push("ratio".to_owned());
     let mut claims = Vec::new();

@@ -3,7 +3,7 @@
 use super::figure::{Figure, Table, number};
 use super::parts::{self, series};
 use super::runs::{Job, Runs};
-use super::scheme::{Host, Scheme};
+use super::scheme::{Host, SPRITE_LFS, SUN_OS, Scheme};
 use super::size::Size;
 use super::sprite::{large_bars, large_table, small_bars, small_table, speeds};
 use super::unit::Unit;
@@ -61,11 +61,12 @@ fn figure_1(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
         let scaled = |rate: Rate, by: f64| rate.files_per_s * by;
         [scaled(rates.create, meta), scaled(rates.read, BANDWIDTH), scaled(rates.delete, meta)]
     };
-    let mut drawing =
-        small_bars("000-fig1", "Figure 1: small files a second", CONDITION, &measured, Host::Usenix);
+    let condition = format!("{CONDITION}; {} files of 1 KB", size.scale.small_files);
+    let title = "Figure 1: small files a second";
+    let mut drawing = small_bars("000-fig1", title, condition.clone(), &measured, Host::Usenix);
     if let Drawing::Bars(bars) = &mut drawing {
-        bars.series.push(series("Sprite LFS, scaled", crate::plot::Style(6), rates(sprite, CPU)));
-        bars.series.push(series("SunOS, scaled", crate::plot::Style(4), rates(sun, ACCESS)));
+        bars.series.push(series("Sprite LFS, scaled", SPRITE_LFS, rates(sprite, CPU)));
+        bars.series.push(series("SunOS, scaled", SUN_OS, rates(sun, ACCESS)));
     }
     let log = measured[0].1;
     let is_ours = |what: &str| what.contains("create: processor") || what.contains("delete: the same");
@@ -89,7 +90,7 @@ fn figure_1(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
     Ok(Figure {
         id: "000/fig1",
         title: "Small files, against Sprite LFS and SunOS",
-        condition: format!("{CONDITION}; {} files of 1 KB", size.scale.small_files),
+        condition,
         inputs: INPUTS,
         differences: parts::differences(),
         notes: vec![SCALE_FACTOR.to_owned()],
@@ -113,10 +114,12 @@ fn figure_2(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
     };
     let sprite = scaled(Scheme::Lfs, [BANDWIDTH, BANDWIDTH, BANDWIDTH, ACCESS, ACCESS])?;
     let sun = scaled(Scheme::Ffs, [BANDWIDTH, BANDWIDTH, ACCESS, ACCESS, BANDWIDTH])?;
-    let mut drawing = large_bars("000-fig2", "Figure 2: a large file", CONDITION, &measured, Host::Usenix);
+    let condition = format!("{CONDITION}; {} bytes in units of 8 KB", size.scale.large_bytes);
+    let title = "Figure 2: a large file";
+    let mut drawing = large_bars("000-fig2", title, condition.clone(), &measured, Host::Usenix);
     if let Drawing::Bars(bars) = &mut drawing {
-        bars.series.push(series("Sprite LFS, scaled", crate::plot::Style(6), sprite));
-        bars.series.push(series("SunOS, scaled", crate::plot::Style(4), sun));
+        bars.series.push(series("Sprite LFS, scaled", SPRITE_LFS, sprite));
+        bars.series.push(series("SunOS, scaled", SUN_OS, sun));
     }
     let is_ours = |what: &str| what.contains("write in order");
     let mut claims = parts::rows(runs, size, |row| match row.claim.place {
@@ -135,7 +138,7 @@ fn figure_2(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
     Ok(Figure {
         id: "000/fig2",
         title: "A large file, against Sprite LFS and SunOS",
-        condition: format!("{CONDITION}; {} bytes in units of 8 KB", size.scale.large_bytes),
+        condition,
         inputs: INPUTS,
         differences: parts::differences(),
         notes: vec![
@@ -237,7 +240,7 @@ fn by_size(runs: &Runs, size: &Size, phase: &Phase) -> Result<Figure, LabError> 
     for scheme in BY_SIZE {
         let point = |&kib: &u64| Ok((kib as f64, value(scheme, kib)?));
         let points = size.files_kib().iter().map(point).collect::<Result<_, LabError>>()?;
-        curves.push(Curve::new(name(scheme), scheme.style(), points));
+        curves.push(Curve::new(name(scheme), scheme.style(Host::UsenixEight), points));
     }
     let mut table =
         Table::new(unit, &["KB", name(BY_SIZE[0]), name(BY_SIZE[1]), name(BY_SIZE[2]), name(BY_SIZE[3])]);
@@ -246,9 +249,9 @@ fn by_size(runs: &Runs, size: &Size, phase: &Phase) -> Result<Figure, LabError> 
         table.rows.push(std::iter::once(kib.to_string()).chain(values).collect());
     }
     let largest = *size.files_kib().last().unwrap_or(&1) as f64;
-    for &(scheme, kib, value) in phase.published.iter().filter(|point| point.1 <= largest) {
+    for &(scheme, kib, value) in phase.published {
         let label = format!("{}: the paper's text", name(scheme));
-        curves.push(Curve::new(label, scheme.style(), vec![(kib, value)]).published());
+        curves.push(Curve::new(label, scheme.style(Host::UsenixEight), vec![(kib, value)]).published());
     }
     let condition = format!(
         "{}; blocks of 8 KB, clusters of 64 KB, cpc 0; a new volume for each size; {} MiB or {} files",
