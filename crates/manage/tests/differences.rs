@@ -50,7 +50,7 @@ fn expected(before: &Files, after: &Files) -> Vec<(InodeNo, bool, bool)> {
 fn all_that_differ_are_found_in_maps_of_different_heights() {
     let device = new_device(64 << 20, 2048);
     let options = Options { cache_bytes: Options::CACHE_BYTES_LEAST, ..Options::default() };
-    let (volume, _) = mount(&device, options.clone());
+    let (volume, _) = mount(&device, options);
     let dir = create(&volume, InodeNo::ROOT, "dir", Kind::Directory);
     let mut files = Files::new();
     let mut states: Vec<(Option<Epoch>, Files)> = Vec::new();
