@@ -1,9 +1,11 @@
 //! The files with live blocks in a segment, by path.
 //!
 //! The daemon knows inodes (`segment_read` and `bmapv` of the cleaner's port). Paths are found by walking the mount as any
-//! program would, for at most [`WALK_MOST`]: an owner whose path was not found by then is shown by its inode.
+//! program would, for at most [`WALK_MOST`]: an owner whose path was not found by then is shown by its inode. What no file has
+//! now gets a row of its own, so that the rows add up to the live bytes of the segment.
 
-use crate::port::wire::Contents;
+use crate::history::service::{HISTORY_OP, HistoryView};
+use crate::port::wire::{Contents, Segments};
 use firnfs_fuse::control::{Client, ClientError};
 use firnfs_watch::screen::Owner;
 use serde_json::json;
@@ -16,6 +18,15 @@ use std::time::{Duration, Instant};
 const WALK_MOST: Duration = Duration::from_secs(2);
 /// Inodes 2 and 3 are tables.
 const TABLES: [(u64, &str); 2] = [(2, "(inode map)"), (3, "(segment usage)")];
+
+/// Live in the segment usage table, but of no file that exists now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Rest {
+    /// The volume has states, and they hold it.
+    Kept,
+    /// The volume has no states: changes in memory have replaced it, and the next commit will say so.
+    Replaced,
+}
 
 /// The owners of a segment's live blocks, the most live bytes first.
 ///
@@ -30,10 +41,37 @@ pub fn of(client: &mut Client, mountpoint: &Path, segment: u64) -> Result<Vec<Ow
         }
     }
     find_paths(mountpoint, &mut paths);
+    let segment_bytes = segment_live_bytes(client, segment)?;
+    let history: HistoryView = client.ask(HISTORY_OP, json!({}))?;
+    let rest = if history.points.is_empty() { Rest::Replaced } else { Rest::Kept };
+    Ok(rows(live, &paths, segment_bytes, rest))
+}
+
+/// The owners, and a row for what is left of the live bytes of the segment; the most bytes first.
+fn rows(
+    live: BTreeMap<u64, u64>,
+    paths: &BTreeMap<u64, Option<String>>,
+    segment_bytes: u64,
+    rest: Rest,
+) -> Vec<Owner> {
+    let rest_bytes = segment_bytes.saturating_sub(live.values().sum());
     let owner = |(ino, live_bytes)| Owner { path: paths.get(&ino).cloned().flatten(), ino, live_bytes };
     let mut owners: Vec<Owner> = live.into_iter().map(owner).collect();
+    if rest_bytes > 0 {
+        let name = match rest {
+            Rest::Kept => "(kept by snapshots and history)",
+            Rest::Replaced => "(replaced in memory, not written yet)",
+        };
+        owners.push(Owner { path: Some(name.to_owned()), ino: 0, live_bytes: rest_bytes });
+    }
     owners.sort_by_key(|owner| std::cmp::Reverse(owner.live_bytes));
-    Ok(owners)
+    owners
+}
+
+/// Live bytes of a segment as the segment usage table has them.
+fn segment_live_bytes(client: &mut Client, segment: u64) -> Result<u64, ClientError> {
+    let page: Segments = client.ask("segments", json!({ "from": segment, "count": 1 }))?;
+    Ok(page.list.iter().filter(|found| found.in_use).map(|found| u64::from(found.live_bytes)).sum())
 }
 
 fn live_bytes(client: &mut Client, segment: u64) -> Result<BTreeMap<u64, u64>, ClientError> {
@@ -82,5 +120,28 @@ fn find_paths(mountpoint: &Path, paths: &mut BTreeMap<u64, Option<String>>) {
                 pending.push(entry.path());
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rows_of_a_segment_add_up_to_its_live_bytes() {
+        let paths = BTreeMap::from([(2, Some("(inode map)".to_owned())), (9, Some("/a".to_owned()))]);
+        let live = BTreeMap::from([(2, 4096), (9, 8192)]);
+        let shown = |segment_bytes, rest| -> Vec<(String, u64)> {
+            let rows = rows(live.clone(), &paths, segment_bytes, rest);
+            rows.into_iter().map(|row| (row.path.unwrap(), row.live_bytes)).collect()
+        };
+        let [map, file] = [("(inode map)".to_owned(), 4096), ("/a".to_owned(), 8192)];
+        assert_eq!(shown(12_288, Rest::Kept), [file.clone(), map.clone()]);
+        // A segment may have become cleaner between two questions.
+        assert_eq!(shown(0, Rest::Kept), [file.clone(), map.clone()]);
+        let kept = ("(kept by snapshots and history)".to_owned(), 1_036_288);
+        assert_eq!(shown(1_048_576, Rest::Kept), [kept, file.clone(), map.clone()]);
+        let replaced = ("(replaced in memory, not written yet)".to_owned(), 100);
+        assert_eq!(shown(12_388, Rest::Replaced), [file, map, replaced]);
     }
 }
