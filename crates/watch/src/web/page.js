@@ -128,9 +128,10 @@
   });
   const history = () => frames.slice(Math.max(0, view.at - 59), view.at + 1);
   const drawRates = (frame) => {
+    const span = seconds(history().reduce((sum, f) => sum + f.rates.seconds, 0));
     for (const { name, of, digits, title, canvas } of rateParts) {
       const values = history().map((f) => of(f) || 0);
-      title.textContent = name + ": " + orDash(of(frame), digits);
+      title.textContent = name + ": " + orDash(of(frame), digits) + "; last " + span;
       const { context, width, height } = fit(canvas);
       const marks = name === "clean segments" ? frame.marks : null;
       const top = Math.max(...values, marks ? marks.idle_target : 0, 1e-9);
@@ -176,7 +177,7 @@
     while (side > 1 && Math.ceil(segments / Math.floor(width / side)) * side > height) side--;
     const columns = Math.max(1, Math.floor(width / side));
     Object.assign(layout, { columns, side, segments });
-    const lit = new Set(frame.victims.map((victim) => victim.segment));
+    const lit = new Set(frame.lit);
     const would = new Set(frame.would.length ? frame.would[0].victims.map((victim) => victim.segment) : []);
     const gap = side > 3 ? 1 : 0;
     context.font = Math.max(7, side - 3) + "px monospace";
