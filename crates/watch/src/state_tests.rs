@@ -142,5 +142,26 @@ fn a_line_fits_79_columns_and_an_object_says_the_same() {
     state.add(next).unwrap();
     let line = crate::line::line(&state);
     assert_eq!(line.split_whitespace().rev().nth(2), Some("7"), "{line}");
-    assert!(crate::line::HEADING.lines().all(|line| line.len() <= 80));
+    assert!(crate::line::HEADING.lines().all(|line| line.len() <= 79));
+}
+
+#[test]
+fn a_line_says_why_nothing_is_written_and_the_largest_numbers_fit_79_columns() {
+    let mut state = State::default();
+    state.add(tick(&Sample::default())).unwrap();
+    let mut next = tick(&Sample { second: 1, log_mb: 99_999, moved_mb: 99_999, ..Sample::default() });
+    next.counters = crate::tick::Counters { user_bytes: 9, cleaned: 999_999, ..next.counters };
+    next.marks.ready = 2_000_000;
+    next.stalls = crate::tick::Stalls { count: 9999, total_ns: 9999 * 990_000_000, ..next.stalls };
+    next.requests[0] =
+        crate::tick::Requests { requests: 1, busy_ns: 990_000_000, ..next.requests[0].clone() };
+    state.add(next.clone()).unwrap();
+    let line = crate::line::line(&state);
+    assert!(line.ends_with(" 990 ms 9999 x 990 ms") && line.chars().count() <= 79, "{line}");
+    next.is_frozen = true;
+    state.add(next.clone()).unwrap();
+    assert!(crate::line::line(&state).ends_with(" frozen"));
+    next.read_only = Some("a write failed".to_owned());
+    state.add(next).unwrap();
+    assert!(crate::line::line(&state).ends_with(" read-only"));
 }

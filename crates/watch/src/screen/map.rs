@@ -51,7 +51,7 @@ fn title(canvas: &mut Canvas<'_>, part: Rect, segments: u64, per_cell: u64, scre
             (0..).zip(AGES).map(|(n, (_, name)): (u8, _)| format!("{n} <{name}")).collect();
         canvas.text(part, x, 0, &format!("age: {} 5 older", ages.join(" ")), theme.faint());
     } else {
-        canvas.text(part, x, 0, "░▒▓█ live .clean ,soon o empty 0-9 log X taken !bad", theme.faint());
+        canvas.text(part, x, 0, "░▒▓█live .clean ,soon >next oempty 0-9log Xtaken !bad", theme.faint());
     }
 }
 

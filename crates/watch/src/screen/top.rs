@@ -40,6 +40,7 @@ fn head(canvas: &mut Canvas<'_>, part: Rect, tick: &Tick, feed: &str) {
     let left = Rect { width: part.width - feed_columns - 1, ..part };
     let volume = &tick.volume;
     let (state, style) = match &tick.read_only {
+        None if tick.is_frozen => ("FROZEN: changes wait for firn thaw".to_owned(), theme.bad()),
         None => ("writable".to_owned(), theme.faint()),
         Some(why) => (format!("READ-ONLY: {why}"), theme.bad()),
     };
