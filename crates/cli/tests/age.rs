@@ -197,8 +197,11 @@ fn a_replay_that_is_watched_leaves_the_same_volume_as_one_that_is_not() {
         ok(&["mkfs", &image, "--size", "64M"]);
         image
     });
-    let lines = ok(&["age", "replay", &workload, &watched, "--watch", "--json"]);
+    let recording = scratch.name("a.fww");
+    let lines = ok(&["age", "replay", &workload, &watched, "--watch", "--json", "--record", &recording]);
     let ticks: Vec<Value> = lines.lines().map(schema::parse).collect();
+    assert!((40..=70).contains(&ticks.len()), "{} lines", ticks.len());
+    assert_eq!(ok(&["watch", &recording, "--json"]).lines().count(), ticks.len());
     let last = ticks.last().unwrap();
     assert!(last["user_bytes"].as_u64().unwrap() > 64 << 20, "{last}");
     assert!(last["victims_taken"].as_u64().unwrap() > 0 && last["image"] == watched.as_str(), "{last}");

@@ -85,11 +85,22 @@ fn a_recorded_trace_fits_a_disk_as_full_as_asked() {
 fn a_replay_is_watched_as_a_mount_is() {
     let directory = tempfile::tempdir().unwrap();
     let trace = attic(&directory, "a.fwl");
-    let said = refused(&["sim", "trace", &trace, "--watch"], 2);
+    let said = refused(&["sim", "trace", &trace, "--model", "both", "--watch"], 2);
     assert!(said.contains("one replay") && said.contains("--model"), "{said}");
-    let output = firn(&["sim", "trace", &trace, "--model", "async", "--watch", "--json"]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8(output.stdout).unwrap();
+    let recording = directory.path().join("a.fww").to_str().unwrap().to_owned();
+    let shown = |words: &[&str]| {
+        let output = firn(words);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let text = shown(&["sim", "trace", &trace, "--watch", "--json", "--record", &recording]);
+    let again = shown(&["watch", &recording, "--json"]);
+    assert_eq!(
+        again.replace("\"command\":\"watch\"", "\"command\":\"sim trace\""),
+        text,
+        "the recording has the same"
+    );
+    assert!(refused(&["sim", "trace", &trace, "--record", &recording], 2).contains("--watch"));
     let ticks: Vec<Value> = text.lines().map(schema::parse).collect();
     assert!((55..=65).contains(&ticks.len()), "about sixty lines: {}", ticks.len());
     let (first, last) = (&ticks[0], &ticks[ticks.len() - 1]);

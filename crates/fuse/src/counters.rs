@@ -33,7 +33,7 @@ pub struct RequestCount {
     pub name: String,
     /// Requests handled.
     pub requests: u64,
-    /// Of these, answered with an error (ENOENT of a lookup does not count, ENOSYS does).
+    /// Of these, answered with an error (ENOENT of a lookup does not count, nor ENODATA of getxattr; ENOSYS does).
     pub errors: u64,
     /// Time in the daemon, in nanoseconds, including waits for the device.
     pub busy_ns: u64,
@@ -57,7 +57,9 @@ impl Counters {
     pub fn count(&self, opcode: u32, error: Option<Errno>, busy_ns: u64) {
         let counter = &self.by_opcode[(opcode as usize).min(OPCODES - 1)];
         counter.requests.fetch_add(1, Relaxed);
-        counter.errors.fetch_add(u64::from(error.is_some()), Relaxed);
+        // Most files have no attribute of the name that is asked for: that is an answer.
+        let is_answer = opcode == opcode::GETXATTR && error == Some(Errno::NODATA);
+        counter.errors.fetch_add(u64::from(error.is_some() && !is_answer), Relaxed);
         self.io_errors.fetch_add(u64::from(error == Some(Errno::IO)), Relaxed);
         counter.busy_ns.fetch_add(busy_ns, Relaxed);
         counter.latency.record(busy_ns);
@@ -150,6 +152,16 @@ pub fn name_of(number: u32) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_without_the_attribute_is_no_failed_request() {
+        let counters = Counters::default();
+        counters.count(opcode::GETXATTR, Some(Errno::NODATA), 1);
+        counters.count(opcode::GETXATTR, Some(Errno::ACCESS), 1);
+        counters.count(opcode::REMOVEXATTR, Some(Errno::NODATA), 1);
+        let errors: Vec<u64> = counters.list().iter().map(|count| count.errors).collect();
+        assert_eq!(errors, [1, 1]);
+    }
 
     #[test]
     fn only_what_occurred_is_listed_and_unknown_kinds_are_not_lost() {

@@ -58,7 +58,7 @@ fn marks(last: &Tick, tick: &Tick, add: &mut impl FnMut(bool, String)) {
     } else if was.ready >= was.low && is.ready < is.low {
         add(false, format!("{} clean: below low ({})", is.ready, is.low));
     } else if was.ready < was.high && is.ready >= is.high {
-        add(false, format!("{} clean: high ({}) is reached", is.ready, is.high));
+        add(false, format!("{} clean: high ({}) reached", is.ready, is.high));
     }
 }
 

@@ -33,6 +33,11 @@ pub trait Feed {
     /// The files with live blocks in a segment.
     fn owners(&mut self, segment: u64) -> Owners;
 
-    /// Pauses, seeks, or changes its speed; a feed that cannot do that does nothing.
+    /// Why it has no answer for a policy that the screen compares.
+    fn unanswered(&self) -> &'static str {
+        "not asked yet"
+    }
+
+    /// Pauses, takes one step, seeks, or changes its speed; a feed that cannot do that does nothing.
     fn act(&mut self, action: Action);
 }

@@ -25,5 +25,6 @@ pub mod screen;
 pub mod state;
 pub mod terminal;
 pub mod tick;
+mod trend;
 pub mod units;
 pub mod web;

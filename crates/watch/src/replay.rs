@@ -15,7 +15,9 @@ use std::io::{Read, Seek};
 use std::time::{Duration, Instant};
 
 /// Slowest and fastest replay.
-const SPEEDS: (f64, f64) = (1.0 / 16.0, 256.0);
+const SPEEDS: (f64, f64) = (1.0 / 16.0, 16_777_216.0);
+/// Seconds that a simulation takes if nobody changes the speed: its own time may be that of months.
+const SIMULATION_S: f64 = 60.0;
 /// A display is drawn this often at most.
 const FRAME: Duration = Duration::from_millis(50);
 
@@ -54,12 +56,20 @@ impl<R: Read + Seek> Replay<R> {
         };
         let Some(first_ns) = first_ns else { return Err(BadRecording::NotOne) };
         replay.seek(first_ns);
+        if replay.state.last.as_ref().is_some_and(Tick::is_of_simulation) {
+            replay.speed = fitting(replay.span_s() / SIMULATION_S).clamp(SPEEDS.0, SPEEDS.1);
+        }
         Ok(replay)
     }
 
     fn span_ns(&self) -> (i64, i64) {
         let blocks = self.reader.blocks();
         (blocks.first().map_or(0, |block| block.first_ns), blocks.last().map_or(0, |block| block.last_ns))
+    }
+
+    fn span_s(&self) -> f64 {
+        let (first_ns, last_ns) = self.span_ns();
+        last_ns.saturating_sub(first_ns) as f64 / 1e9
     }
 
     /// The time in the recording, in seconds from its beginning.
@@ -91,10 +101,18 @@ impl<R: Read + Seek> Replay<R> {
         if self.ahead.is_empty() && !self.load() {
             return false;
         }
-        let next_ns = self.ahead.front().map(|tick| tick.now_ns);
-        // A clock that was set back does not hold up the replay.
-        self.at_ns = next_ns.unwrap_or(self.at_ns);
-        self.catch_up()
+        // A clock that was set back does not hold up the replay, and of ticks of the same time each is shown.
+        self.ahead.pop_front().is_some_and(|tick| {
+            self.at_ns = tick.now_ns;
+            self.add(tick);
+            true
+        })
+    }
+
+    fn add(&mut self, tick: Tick) {
+        if let Err(why) = self.state.add(tick) {
+            self.damage = Some(why.to_string());
+        }
     }
 
     /// What was damaged in the recording, if anything was.
@@ -119,10 +137,8 @@ impl<R: Read + Seek> Replay<R> {
             if self.ahead.front().is_none_or(|tick| tick.now_ns > self.at_ns) {
                 return has_changed;
             }
-            if let Some(tick) = self.ahead.pop_front()
-                && let Err(why) = self.state.add(tick)
-            {
-                self.damage = Some(why.to_string());
+            if let Some(tick) = self.ahead.pop_front() {
+                self.add(tick);
             }
             has_changed = true;
         }
@@ -165,8 +181,7 @@ impl<R: Read + Seek> Feed for Replay<R> {
     }
 
     fn label(&self) -> String {
-        let (first_ns, last_ns) = self.span_ns();
-        let all = Seconds(last_ns.saturating_sub(first_ns) as f64 / 1e9);
+        let all = Seconds(self.span_s());
         let how = match (self.is_over(), self.is_paused) {
             (true, _) => " END".to_owned(),
             (_, true) => " PAUSED".to_owned(),
@@ -181,14 +196,28 @@ impl<R: Read + Seek> Feed for Replay<R> {
         Owners::Unknown("a recording does not have the owners of segments".to_owned())
     }
 
+    fn unanswered(&self) -> &'static str {
+        "not recorded"
+    }
+
     fn act(&mut self, action: Action) {
         match action {
+            Action::Step => {
+                self.is_paused = true;
+                self.next_tick();
+            }
             Action::Pause => self.is_paused = !self.is_paused,
             Action::Seek(by_s) => self.seek(self.at_ns.saturating_add((by_s * 1e9) as i64)),
             Action::Speed(by) => self.speed = (self.speed * by).clamp(SPEEDS.0, SPEEDS.1),
             _ => {}
         }
     }
+}
+
+/// The power of two next to a speed: the keys double and halve it.
+#[must_use]
+pub fn fitting(speed: f64) -> f64 {
+    speed.max(f64::MIN_POSITIVE).log2().round().exp2()
 }
 
 #[cfg(test)]

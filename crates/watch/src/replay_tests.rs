@@ -63,3 +63,46 @@ fn a_damaged_block_is_left_out_and_named() {
     assert_eq!(replay.state.map.cells(), states[149].map.cells());
     assert!(replay.label().contains("DAMAGED"), "{}", replay.label());
 }
+
+#[test]
+fn a_step_is_one_tick_and_pauses() {
+    let (mut replay, _) = replay(150);
+    replay.act(Action::Step);
+    replay.act(Action::Step);
+    assert_eq!(second(&replay), 2);
+    assert!(replay.label().contains("PAUSED"), "{}", replay.label());
+    assert_eq!(replay.unanswered(), "not recorded");
+}
+
+#[test]
+fn months_of_a_simulation_take_a_minute_and_hours_of_a_mount_their_time() {
+    for (is_of_simulation, speed) in [(true, 32_768.0), (false, 1.0)] {
+        let mut writer = crate::recording::Writer::new(Vec::new()).unwrap();
+        let mut state = State::default();
+        for day in 0..20 {
+            let mut tick = crate::samples::tick(&crate::samples::Sample::default());
+            tick.now_ns = day * 86_400_000_000_000;
+            if is_of_simulation {
+                tick.requests.clear();
+            }
+            state.add(tick).unwrap();
+            writer.add(&state).unwrap();
+        }
+        let reader = Reader::new(Cursor::new(writer.finish().unwrap())).unwrap();
+        assert_eq!(Replay::new(reader, Instant::now()).unwrap().speed, speed);
+    }
+}
+
+#[test]
+fn ticks_of_the_same_time_are_each_a_step() {
+    let mut writer = crate::recording::Writer::new(Vec::new()).unwrap();
+    let mut state = State::default();
+    for second in [0, 1, 1, 1, 2] {
+        let sample = crate::samples::Sample { second, ..Default::default() };
+        state.add(crate::samples::tick(&sample)).unwrap();
+        writer.add(&state).unwrap();
+    }
+    let reader = Reader::new(Cursor::new(writer.finish().unwrap())).unwrap();
+    let mut replay = Replay::new(reader, Instant::now()).unwrap();
+    assert_eq!((0..9).take_while(|_| replay.next_tick()).count(), 4);
+}

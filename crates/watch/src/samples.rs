@@ -46,6 +46,7 @@ pub fn tick(sample: &Sample) -> Tick {
             requests: sample.requests,
             errors: 0,
             busy_ns: sample.requests * 250_000,
+            ..Requests::default()
         }],
         ..Tick::default()
     }

@@ -1,22 +1,22 @@
 //! What a watcher knows: the map, the rates of the last minute, victims, events. It adds up ticks, from a daemon or a recording.
 //!
 //! Rates are per second of the ticks' own clock, so a recording and a simulation show theirs. Invariant: histories have at most
-//! [`HISTORY`] entries, victims and events at most [`KEPT`].
+//! [`HISTORY`] entries, victims and events at most [`KEPT`], the trend some 600.
 
 use crate::events::{Event, events_between};
 use crate::map::{BadUpdate, Map};
 use crate::tick::{Tick, Victim};
+use crate::trend::Trend;
 use serde::Serialize;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
+use std::ops::Range;
 
-/// Rates that are kept: a minute of ticks a second.
+/// Rates that are kept, whatever time they span: a minute of ticks a second.
 pub const HISTORY: usize = 60;
 /// Victims and events that are kept.
 pub const KEPT: usize = 256;
 /// Write amplification is that of this many ticks: commits come in bursts.
 const SMOOTH: usize = 10;
-/// Time to full is guessed from at least this much of history, in seconds.
-const TREND_S: f64 = 5.0;
 
 /// What happened between two ticks.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
@@ -79,11 +79,14 @@ pub struct State {
     pub latency: Vec<Latency>,
     /// Victims, the newest last.
     pub victims: VecDeque<Victim>,
-    /// Victims by live share since the watch began.
+    /// Victims by live share since the watch began; those of the first tick were taken before.
     pub victim_shares: [u64; crate::tick::BUCKETS],
     /// The newest last.
     pub events: VecDeque<Event>,
+    /// Segments that the cleaner took between the last two ticks.
+    pub lit: BTreeSet<u64>,
     counts: VecDeque<(u64, u64)>,
+    trend: Trend,
     taken: u64,
 }
 
@@ -100,11 +103,13 @@ impl State {
     /// Its changes do not fit the map; the state stays as it was.
     pub fn add(&mut self, tick: Tick) -> Result<(), BadUpdate> {
         self.map.apply(&tick.map, tick.volume.segments, seconds(tick.now_ns))?;
-        match self.last.take() {
+        let last = self.last.take();
+        self.add_victims(&tick, last.is_none());
+        match last {
             Some(last) => self.add_rates(&last, &tick),
             None => self.counts.push_back((tick.counters.user_bytes, tick.counters.log_bytes)),
         }
-        self.add_victims(&tick);
+        self.trend.add(tick.now_ns, tick.space.total_bytes.saturating_sub(tick.space.free_bytes));
         self.last = Some(tick);
         Ok(())
     }
@@ -136,10 +141,15 @@ impl State {
         (user > 0).then(|| last.1.saturating_sub(first.1) as f64 / user as f64)
     }
 
-    fn add_victims(&mut self, tick: &Tick) {
+    /// A watcher that begins is told victims of before, too.
+    fn add_victims(&mut self, tick: &Tick, is_first: bool) {
         let segment_bytes = u64::from(tick.volume.segment_bytes);
+        self.lit.clear();
         for victim in tick.victims.iter().filter(|victim| victim.serial > self.taken) {
-            self.victim_shares[crate::tick::bucket(u64::from(victim.live_bytes), segment_bytes)] += 1;
+            if !is_first {
+                self.victim_shares[crate::tick::bucket(u64::from(victim.live_bytes), segment_bytes)] += 1;
+                self.lit.insert(victim.segment);
+            }
             push(&mut self.victims, victim.clone(), KEPT);
         }
         self.taken = tick.taken;
@@ -163,17 +173,16 @@ impl State {
     /// too little is known. Growth of less than a segment is none: metadata come and go that much in files that are overwritten.
     #[must_use]
     pub fn seconds_to_full(&self) -> Option<f64> {
-        let seconds: f64 = self.history.iter().map(|rates| rates.seconds).sum();
-        let grown: f64 = self.history.iter().map(|rates| rates.growth * rates.seconds).sum();
         let last = self.last.as_ref()?;
+        let (seconds, grown) = self.trend.growth()?;
         let grows = grown >= f64::from(last.volume.segment_bytes.max(1));
-        (seconds >= TREND_S && grows).then(|| last.space.free_bytes as f64 * seconds / grown)
+        grows.then(|| last.space.free_bytes as f64 * seconds / grown)
     }
 
-    /// True if the cleaner took that segment since the tick before the last.
+    /// True if the cleaner took one of these segments between the last two ticks.
     #[must_use]
-    pub fn is_lit(&self, segment: u64) -> bool {
-        self.last.as_ref().is_some_and(|tick| tick.victims.iter().any(|victim| victim.segment == segment))
+    pub fn is_lit(&self, segments: Range<u64>) -> bool {
+        self.lit.range(segments).next().is_some()
     }
 }
 

@@ -59,18 +59,27 @@ fn time_to_full_follows_the_trend_and_is_unknown_without_one() {
 #[test]
 fn a_victim_counts_once_even_if_two_ticks_name_it() {
     let mut state = State::default();
-    let victim = |serial| Victim { serial, segment: 3, live_bytes: 300_000, ..Victim::default() };
+    let victim = |serial, segment| Victim { serial, segment, live_bytes: 300_000, ..Victim::default() };
     let sample = tick(&Sample::default());
-    state.add(Tick { taken: 2, victims: vec![victim(1), victim(2)], ..sample.clone() }).unwrap();
-    assert!(state.is_lit(3));
+    state.add(Tick { taken: 1, ..sample.clone() }).unwrap();
     let revision = state.map.revision();
     let map = crate::tick::MapUpdate { from: revision, revision, ..Default::default() };
-    state
-        .add(Tick { taken: 3, victims: vec![victim(2), victim(3)], map: map.clone(), ..sample.clone() })
-        .unwrap();
-    assert_eq!((state.victim_shares[2], state.victims.len()), (3, 3));
-    state.add(Tick { taken: 3, victims: Vec::new(), map, ..sample }).unwrap();
-    assert!(!state.is_lit(3));
+    let mut add = |taken, victims| {
+        state.add(Tick { taken, victims, map: map.clone(), ..sample.clone() }).unwrap();
+        (state.victim_shares[2], state.victims.len(), state.lit.iter().copied().collect::<Vec<_>>())
+    };
+    assert_eq!(add(3, vec![victim(2, 5), victim(3, 6)]), (2, 2, vec![5, 6]));
+    assert_eq!(add(4, vec![victim(3, 6), victim(4, 7)]), (3, 3, vec![7]));
+    assert_eq!(add(4, Vec::new()), (3, 3, Vec::new()));
+}
+
+#[test]
+fn victims_of_before_the_watch_are_the_last_ones_but_neither_lit_nor_counted() {
+    let mut state = State::default();
+    let victims = (1..=9).map(|serial| Victim { serial, segment: serial, ..Victim::default() }).collect();
+    state.add(Tick { taken: 9, victims, ..tick(&Sample::default()) }).unwrap();
+    assert_eq!((state.victims.len(), state.victim_shares.iter().sum::<u64>()), (9, 0));
+    assert!(!state.is_lit(0..1000));
 }
 
 #[test]
@@ -133,5 +142,26 @@ fn a_line_fits_79_columns_and_an_object_says_the_same() {
     state.add(next).unwrap();
     let line = crate::line::line(&state);
     assert_eq!(line.split_whitespace().rev().nth(2), Some("7"), "{line}");
-    assert!(crate::line::HEADING.lines().all(|line| line.len() <= 80));
+    assert!(crate::line::HEADING.lines().all(|line| line.len() <= 79));
+}
+
+#[test]
+fn a_line_says_why_nothing_is_written_and_the_largest_numbers_fit_79_columns() {
+    let mut state = State::default();
+    state.add(tick(&Sample::default())).unwrap();
+    let mut next = tick(&Sample { second: 1, log_mb: 99_999, moved_mb: 99_999, ..Sample::default() });
+    next.counters = crate::tick::Counters { user_bytes: 9, cleaned: 999_999, ..next.counters };
+    next.marks.ready = 2_000_000;
+    next.stalls = crate::tick::Stalls { count: 9999, total_ns: 9999 * 990_000_000, ..next.stalls };
+    next.requests[0] =
+        crate::tick::Requests { requests: 1, busy_ns: 990_000_000, ..next.requests[0].clone() };
+    state.add(next.clone()).unwrap();
+    let line = crate::line::line(&state);
+    assert!(line.ends_with(" 990 ms 9999 x 990 ms") && line.chars().count() <= 79, "{line}");
+    next.is_frozen = true;
+    state.add(next.clone()).unwrap();
+    assert!(crate::line::line(&state).ends_with(" frozen"));
+    next.read_only = Some("a write failed".to_owned());
+    state.add(next).unwrap();
+    assert!(crate::line::line(&state).ends_with(" read-only"));
 }

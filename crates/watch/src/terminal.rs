@@ -85,6 +85,7 @@ pub fn show(
 
 fn draw(guard: &mut Guard, screen: &mut Screen, feed: &dyn Feed) -> io::Result<()> {
     let label = feed.label();
+    screen.unanswered = feed.unanswered();
     guard.0.draw(|frame| screen.draw(feed.state(), &label, frame.buffer_mut())).map(drop)
 }
 
@@ -101,7 +102,7 @@ fn handle(guard: &mut Guard, screen: &mut Screen, feed: &mut dyn Feed) -> io::Re
             draw(guard, screen, feed)?;
             screen.opened = Some((segment, feed.owners(segment)));
         }
-        action @ (Action::Pause | Action::Seek(_) | Action::Speed(_)) => feed.act(action),
+        action @ (Action::Pause | Action::Seek(_) | Action::Speed(_) | Action::Step) => feed.act(action),
     }
     Ok(None)
 }

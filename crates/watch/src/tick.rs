@@ -43,6 +43,9 @@ pub struct Tick {
     pub volume: Volume,
     /// Why the volume is not writable; null if it is.
     pub read_only: Option<String>,
+    /// Changes wait until somebody thaws the volume, or its time is over.
+    #[serde(default)]
+    pub is_frozen: bool,
     /// Space as df shows it.
     pub space: Space,
     /// Clean segments, and the marks of the cleaner.
@@ -72,6 +75,14 @@ pub struct Tick {
     /// What other policies would take now.
     #[serde(default)]
     pub would: Vec<Would>,
+}
+
+impl Tick {
+    /// True if no kernel makes requests: a mount has had one at least, as it began.
+    #[must_use]
+    pub fn is_of_simulation(&self) -> bool {
+        self.requests.is_empty()
+    }
 }
 
 /// What is watched.
@@ -171,6 +182,13 @@ pub struct Requests {
     pub errors: u64,
     /// Time in the daemon, in nanoseconds.
     pub busy_ns: u64,
+    /// Time in the daemon, in nanoseconds, that half of them did not exceed, at most a quarter too large; `None` from a daemon or a
+    /// recording of an older version.
+    #[serde(default)]
+    pub p50_ns: Option<u64>,
+    /// The same of 99 in 100.
+    #[serde(default)]
+    pub p99_ns: Option<u64>,
 }
 
 /// Segments that changed since a revision; `map.rs` packs them.

@@ -9,6 +9,7 @@ use crate::progress::Bar;
 use crate::sizes::{Bytes, Count};
 use crate::target::mount_of_image;
 use crate::volume::{AnyVolume, open_any_at};
+use crate::watch::{Simulation, SimulationArgs};
 use clap::{Args, ValueEnum};
 use firnfs::lfs::Lfs;
 use firnfs_device::Clock;
@@ -57,6 +58,8 @@ pub struct ReplayArgs {
     /// Show a volume in an image meanwhile, as firn watch shows a mount; < and > change the speed, q lets the replay go on alone
     #[arg(long)]
     pub watch: bool,
+    #[command(flatten)]
+    pub shown: SimulationArgs,
     /// Print JSON for programs
     #[arg(long)]
     pub json: bool,
@@ -185,13 +188,15 @@ impl<'a> Job<'a> {
 
     /// The same, watched; it goes on alone if the watcher quits.
     fn watched(&self, volume: &Volume<Lfs>, clock: &VirtualClock, output: &mut Output) -> Done<Outcome> {
+        let simulation = Simulation::new(&self.args.shown, self.args.json)?;
+        let span_s = self.span_s()?;
         let gate = Gate::new(clock.now_ns());
         std::thread::scope(|scope| {
             let replay = scope.spawn(|| {
                 let _end = gate.end_when_dropped();
                 self.on(&mut OnVolume::new(volume, clock), Some((&gate, clock)))
             });
-            let shown = watch::run(volume, clock, &gate, &self.args.target, self.args.json, output);
+            let shown = watch::run(volume, clock, &gate, &self.args.target, span_s, simulation, output);
             if shown.is_err() {
                 self.stop.store(true, Ordering::SeqCst);
             }
@@ -200,6 +205,20 @@ impl<'a> Job<'a> {
             // A signal is told as that of a replay that is not watched.
             if outcome.is_stopped { Ok(outcome) } else { shown.map(|()| outcome) }
         })
+    }
+
+    /// Seconds that the workload spans. It is read for that; what is wrong with it the replay will say.
+    fn span_s(&self) -> Done<f64> {
+        let path = &self.args.workload;
+        let file = File::open(path).map_err(|e| Failure::io("cannot open", path, &e))?;
+        let mut reader = Reader::new(BufReader::new(file)).map_err(|e| unusable(path, &e.to_string()))?;
+        let bar = Bar::of_bytes();
+        let mut last_ns = 0;
+        while let Some(Ok(record)) = reader.next() {
+            last_ns = last_ns.max(record.time_ns);
+            bar.show(reader.read_bytes(), self.total_bytes, "of the workload".to_owned());
+        }
+        Ok(last_ns as f64 / 1e9)
     }
 
     fn on(&self, target: &mut dyn Target, gate: Option<(&Gate, &VirtualClock)>) -> Done<Outcome> {

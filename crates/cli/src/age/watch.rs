@@ -2,13 +2,14 @@
 //!
 //! The replay works on a thread of its own and waits at a [`Gate`] after each operation, until the watcher lets that much of the
 //! workload's time pass. At the lowest speed it lets one operation pass at a time. When the watcher quits, the gate stays open and the
-//! replay goes on alone; Ctrl-C stops both.
+//! replay goes on alone; Ctrl-C stops both. At the end of the replay the display stays until the watcher quits.
 
 use crate::failure::Done;
 use crate::output::Output;
-use crate::sim::Pace;
+use crate::sim::{PARTS, Pace};
+use crate::watch::Simulation;
 use crate::watch::look::{self, Look};
-use crate::watch::{is_shown_on_terminal, show_simulation};
+use crate::watch::owners;
 use firnfs::FsError;
 use firnfs::clean::Policy;
 use firnfs::lfs::Lfs;
@@ -24,15 +25,12 @@ use parking_lot::{Condvar, Mutex};
 use std::path::Path;
 use std::time::Duration;
 
-/// Virtual seconds in a second of the watcher's: at first, at least and at most. A month takes some forty seconds at first.
-const SPEED: f64 = 65_536.0;
+/// Virtual seconds in a second of the watcher's, at least and at most.
 const SPEEDS: (f64, f64) = (1.0 / 16.0, 16_777_216.0);
 /// Pictures in a second of the watcher's.
 const FRAMES_PER_S: f64 = 10.0;
 /// At the lowest speed, virtual seconds that one operation stands for: four operations in a second.
 const OPERATION_S: f64 = SPEEDS.0 / 4.0;
-/// Virtual seconds of a line where lines are printed: a day.
-const LINE_S: f64 = 86_400.0;
 /// How long a display waits for the replay before it looks at the keys again.
 const PATIENCE: Duration = Duration::from_millis(200);
 
@@ -153,6 +151,8 @@ struct Aging<'a> {
     gate: &'a Gate,
     image: &'a Path,
     start_ns: i64,
+    /// Virtual seconds of a line where lines are printed.
+    line_s: f64,
     place: Place,
     look: Look,
     taken: u64,
@@ -160,7 +160,7 @@ struct Aging<'a> {
     pace: Pace,
 }
 
-/// Watches a volume that is aged on another thread, until that ends or the watcher quits.
+/// Watches a volume that is aged on another thread by a workload of `span_s` virtual seconds, until that ends or the watcher quits.
 ///
 /// # Errors
 /// The volume cannot be looked at, or a signal ended it.
@@ -169,28 +169,30 @@ pub(super) fn run(
     clock: &VirtualClock,
     gate: &Gate,
     image: &Path,
-    json: bool,
+    span_s: f64,
+    shown: Simulation<'_>,
     output: &mut Output,
 ) -> Done {
-    let mut feed = Aging {
+    let feed = Aging {
         volume,
         clock,
         gate,
         image,
         start_ns: clock.now_ns(),
+        line_s: span_s / PARTS,
         place: *gate.place.lock(),
         look: Look::default(),
         taken: 0,
         state: State::default(),
-        pace: Pace::new(SPEED, SPEEDS, !is_shown_on_terminal(json)),
+        pace: Pace::fitting(span_s, SPEEDS, shown.is_hurried()),
     };
-    show_simulation(&mut feed, json, output)
+    shown.show(feed, output)
 }
 
 impl Aging<'_> {
     fn go_on(&mut self) {
         let virtual_s = match (self.pace.is_hurried(), self.pace.is_slowest()) {
-            (true, _) => LINE_S,
+            (true, _) => self.line_s,
             (false, true) => {
                 self.pace.note_step(OPERATION_S);
                 self.place = self.gate.let_pass(|place| Until::Operations(place.operations + 1));
@@ -232,7 +234,7 @@ impl Aging<'_> {
 impl Feed for Aging<'_> {
     fn step(&mut self, policies: &[&str]) -> Result<Step, String> {
         if self.place.is_over {
-            return Ok(Step::End("the workload has ended".to_owned()));
+            return Ok(self.pace.end("the workload has ended"));
         }
         if let Some(wait) = self.pace.wait() {
             return Ok(wait);
@@ -240,6 +242,7 @@ impl Feed for Aging<'_> {
         self.go_on();
         // A look beside the replay would make requests between its own.
         if !self.place.is_waiting && !self.place.is_over {
+            self.pace.keep_step();
             return Ok(Step::Wait(Duration::ZERO));
         }
         let tick = self.tick(policies).map_err(|e| e.to_string())?;
@@ -253,14 +256,19 @@ impl Feed for Aging<'_> {
 
     fn label(&self) -> String {
         let days = (self.place.now_ns - self.start_ns) as f64 / 86_400e9;
-        match self.pace.is_slowest() {
-            true => format!("day {days:.1}, operation {}", self.place.operations),
-            false => format!("day {days:.1} {}", self.pace.words()),
-        }
+        let slowest = format!("operation {}", self.place.operations);
+        format!("day {days:.1} {}", self.pace.words(&slowest, self.place.is_over))
     }
 
-    fn owners(&mut self, _segment: u64) -> Owners {
-        Owners::Unknown("firn dump --segment says it once the replay has ended".to_owned())
+    fn owners(&mut self, segment: u64) -> Owners {
+        if !self.place.is_over {
+            let why = "asked once the replay has ended: the volume would be read between its requests";
+            return Owners::Unknown(why.to_owned());
+        }
+        match owners::of_volume(self.volume, segment) {
+            Ok(owners) => Owners::Found(owners),
+            Err(error) => Owners::Unknown(error.to_string()),
+        }
     }
 
     fn act(&mut self, action: Action) {

@@ -166,7 +166,8 @@ fn setting_words(current: &OsStr) -> Vec<String> {
     values.into_iter().map(|value| format!("{name}={value}")).collect()
 }
 
-fn policy_names() -> Vec<String> {
+/// Policies of the file system, without their parameters.
+pub fn policy_names() -> Vec<String> {
     [names(AGELESS_POLICIES), names(AGE_THRESHOLD)].concat()
 }
 

@@ -50,6 +50,8 @@ struct Families {
 pub fn families(snapshot: &Snapshot) -> Vec<Family> {
     let mut all = Families { source: snapshot.source.clone(), families: Vec::new() };
     all.volume(&snapshot.stat);
+    let help = "1 while changes wait for firn thaw";
+    all.gauge("frozen", None, help, snapshot.is_frozen.into());
     if let Some(log) = &snapshot.stat.log {
         all.log(log);
         all.stalls(log);
@@ -208,7 +210,8 @@ impl Families {
         let counter = MetricType::Counter;
         let help = "Requests of the kernel, since the mount";
         self.add(counter, "requests", None, help, of(|count| Value::Whole(count.requests)));
-        let help = "Requests answered with an error (ENOENT of a lookup does not count)";
+        let help =
+            "Requests answered with an error (ENOENT of a lookup and ENODATA of getxattr do not count)";
         self.add(counter, "request_errors", None, help, of(|count| Value::Whole(count.errors)));
         let help = "Time in the daemon, including waits for the device";
         let seconds = of(|count| Value::Real(count.busy_ns as f64 / 1e9));

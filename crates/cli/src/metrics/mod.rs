@@ -25,6 +25,8 @@ pub struct Snapshot {
     pub source: String,
     /// Its state.
     pub stat: StatView,
+    /// Changes wait for a thaw.
+    pub is_frozen: bool,
     /// Requests of the kernel since the mount; empty for a volume that is not mounted.
     pub requests: Vec<RequestCount>,
 }
@@ -54,7 +56,8 @@ pub fn serve<S: Inspect + 'static>(
         let volume = volume.upgrade().ok_or_else(closing)?;
         let stat = StatView::of(&volume).map_err(|e| e.to_string())?;
         let requests = requests().ok_or_else(closing)?;
-        Ok(Snapshot { source: source.clone(), stat, requests }.render())
+        let is_frozen = volume.is_frozen();
+        Ok(Snapshot { source: source.clone(), stat, is_frozen, requests }.render())
     };
     let server = listener.serve(render)?;
     session

@@ -4,6 +4,7 @@ use super::{combinations, threads, with_bar};
 use crate::completion::values;
 use crate::failure::{Done, Failure};
 use crate::output::Output;
+use crate::watch::SimulationArgs;
 use clap::Args;
 use firnfs_lab::cleaning::scheme::{
     NamedWorkload, PlacementName, PolicyName, WORKLOADS, placements, policies, utilisation,
@@ -92,6 +93,8 @@ pub struct CleaningArgs {
     /// Show one run while it goes on, as firn watch shows a mount; a second of its clock is a sixtieth of a volume written
     #[arg(long)]
     watch: bool,
+    #[command(flatten)]
+    shown: SimulationArgs,
     /// Print JSON for programs
     #[arg(long)]
     json: bool,
@@ -141,7 +144,7 @@ pub(super) fn run(args: &CleaningArgs, output: &mut Output) -> Done {
         let [setup] = &setups[..] else {
             return Err(Failure::usage("--watch shows one run").advise("give one of everything"));
         };
-        return super::watch::run(setup, args.json, output);
+        return super::watch::run(setup, &args.shown, args.json, output);
     }
     let threads = threads(args.threads).min(setups.len());
     let start = Instant::now();

@@ -18,7 +18,7 @@ use crate::output::Output;
 use crate::progress::Bar;
 use crate::sizes::Count;
 use clap::Subcommand;
-pub use pace::Pace;
+pub use pace::{PARTS, Pace};
 
 /// What to simulate.
 #[derive(Subcommand, Debug)]

@@ -5,6 +5,7 @@ use crate::interrupt;
 use crate::output::Output;
 use crate::progress::Bar;
 use crate::sizes::{Bytes, Count};
+use crate::watch::SimulationArgs;
 use crate::workload::source::{Form, Source};
 use clap::{Args, ValueEnum};
 use firnfs_lab::LabError;
@@ -26,7 +27,8 @@ Disks: {disks}, or a parameter file
 Examples:
   firn sim trace day.fwl                   both models of the paper, side by side
   firn sim trace day.fwl day.fwl.1 --model sync
-  firn sim trace day.fwl --model async --watch      see it clean; ? explains the keys
+  firn sim trace day.fwl --watch                    see it clean; ? explains the keys
+  firn sim trace day.fwl --watch --record day.fww   to be seen again by firn watch day.fww
   firn sim trace lair.txt --from nfsdump --disk ssd --cleaner today --idle 0.5
 
 Runs the log itself, in memory, on a simulated disk, at the times of the trace (Blackwell, Harris and Seltzer, USENIX
@@ -40,9 +42,9 @@ pub struct TraceArgs {
     /// What the files are; workload files are recognised
     #[arg(long, value_enum, value_name = "FORM")]
     from: Option<Form>,
-    /// How changes reach the log
-    #[arg(long, value_enum, default_value_t = Models::Both)]
-    model: Models,
+    /// How changes reach the log [default: both, with --watch async]
+    #[arg(long, value_enum)]
+    model: Option<Models>,
     /// Which cleaner works: the paper's, or that of firnfs
     #[arg(long, value_enum, default_value_t = Cleaners::Of1995)]
     cleaner: Cleaners,
@@ -61,6 +63,8 @@ pub struct TraceArgs {
     /// Show one replay while it goes on, as firn watch shows a mount; < and > change its speed, down to one disk access a step
     #[arg(long)]
     watch: bool,
+    #[command(flatten)]
+    shown: SimulationArgs,
     /// Print JSON for programs
     #[arg(long)]
     json: bool,
@@ -180,7 +184,7 @@ pub(super) fn run(args: &TraceArgs, output: &mut Output) -> Done {
         let [setup] = &setups[..] else {
             return Err(Failure::usage("--watch shows one replay").advise("give --model async or sync"));
         };
-        return super::watch_trace::run(&files, setup, args.json, output);
+        return super::watch_trace::run(&files, setup, &args.shown, args.json, output);
     }
     let replayed = watched(|stop, progress| trace::run_side_by_side(&files, &setups, stop, progress))?;
     let replays = setups.iter().zip(&replayed.0).zip(replayed.1);
@@ -198,7 +202,8 @@ pub(super) fn run(args: &TraceArgs, output: &mut Output) -> Done {
 fn setups(args: &TraceArgs) -> Done<Vec<Setup>> {
     let failed = |error: LabError| Failure::usage(error.to_string());
     let disk = find_disk(&args.disk).map_err(failed)?;
-    let models: &[Model] = match args.model {
+    let by_default = if args.watch { Models::Async } else { Models::Both };
+    let models: &[Model] = match args.model.unwrap_or(by_default) {
         Models::Async => &[Model::Async],
         Models::Sync => &[Model::Sync],
         Models::Both => &Model::ALL,

@@ -7,7 +7,7 @@
 use super::pace::Pace;
 use crate::failure::{Done, Failure};
 use crate::output::Output;
-use crate::watch;
+use crate::watch::{Simulation, SimulationArgs};
 use firnfs::clean::Candidate;
 use firnfs_lab::cleaning::scheme::PolicyName;
 use firnfs_lab::cleaning::{Regime, Setup, Use, Watched};
@@ -47,12 +47,13 @@ struct Simulated {
 ///
 /// # Errors
 /// It cannot be run, or a signal ended it.
-pub(super) fn run(setup: &Setup, json: bool, output: &mut Output) -> Done {
+pub(super) fn run(setup: &Setup, shown: &SimulationArgs, json: bool, output: &mut Output) -> Done {
     let simulation = Watched::new(setup).map_err(|e| Failure::usage(e.to_string()))?;
     if u64::from(setup.segments) > SEGMENTS_MAX {
         return Err(Failure::usage("there are too many segments to be watched"));
     }
-    let mut feed = Simulated {
+    let shown = Simulation::new(shown, json)?;
+    let feed = Simulated {
         blocks_of_a_second: (simulation.live_blocks() / SECONDS_OF_A_VOLUME).max(1),
         simulation,
         setup: setup.clone(),
@@ -60,12 +61,16 @@ pub(super) fn run(setup: &Setup, json: bool, output: &mut Output) -> Done {
         tracker: Tracker::default(),
         taken: 0,
         state: State::default(),
-        pace: Pace::new(SPEEDS.0, (SPEEDS.1, SPEEDS.2), !watch::is_shown_on_terminal(json)),
+        pace: Pace::new(SPEEDS.0, (SPEEDS.1, SPEEDS.2), shown.is_hurried()),
     };
-    watch::show_simulation(&mut feed, json, output)
+    shown.show(feed, output)
 }
 
 impl Simulated {
+    fn is_over(&self) -> bool {
+        self.volumes() >= self.setup.max_volumes
+    }
+
     fn volumes(&self) -> f64 {
         self.operations as f64 / f64::from(self.blocks_of_a_second) / f64::from(SECONDS_OF_A_VOLUME)
     }
@@ -206,11 +211,12 @@ impl Simulated {
 
 impl Feed for Simulated {
     fn step(&mut self, policies: &[&str]) -> Result<Step, String> {
+        if self.is_over() {
+            let why = format!("the volume was written {} times", self.setup.max_volumes);
+            return Ok(self.pace.end(&why));
+        }
         if let Some(wait) = self.pace.wait() {
             return Ok(wait);
-        }
-        if self.volumes() >= self.setup.max_volumes {
-            return Ok(Step::End(format!("the volume was written {} times", self.setup.max_volumes)));
         }
         let (operations, virtual_s) = match self.pace.is_slowest() {
             true => (1, BLOCK_S),
@@ -239,10 +245,8 @@ impl Feed for Simulated {
     }
 
     fn label(&self) -> String {
-        match self.pace.is_slowest() {
-            true => format!("{:.1} volumes, block by block ({})", self.volumes(), self.operations),
-            false => format!("{:.1} volumes {}", self.volumes(), self.pace.words()),
-        }
+        let slowest = format!("block by block ({})", self.operations);
+        format!("{:.1} volumes {}", self.volumes(), self.pace.words(&slowest, self.is_over()))
     }
 
     fn owners(&mut self, _segment: u64) -> Owners {

@@ -3,12 +3,12 @@
 //! The clock is that of the trace. At the lowest speed a step is one access of the disk: the requests of one operation of a user,
 //! or one request of the cleaner. Looking takes no virtual time and does not reach the disk.
 
-use super::pace::Pace;
+use super::pace::{PARTS, Pace};
 use crate::failure::{Done, Failure};
 use crate::interrupt;
 use crate::output::Output;
 use crate::watch::look::{self, Look};
-use crate::watch::show_simulation;
+use crate::watch::{Simulation, SimulationArgs};
 use firnfs::clean::Policy;
 use firnfs_lab::LabError;
 use firnfs_lab::micro::stop::Stop;
@@ -21,11 +21,9 @@ use firnfs_watch::tick::Tick;
 
 /// Virtual seconds in a second of the watcher's, at least and at most.
 const SPEEDS: (f64, f64) = (1.0 / 16.0, 65_536.0);
-/// Seconds of the watcher's that a trace takes if nobody changes the speed, and lines where lines are printed.
-const PARTS: f64 = 60.0;
 /// Pictures in a second of the watcher's.
 const FRAMES_PER_S: f64 = 10.0;
-/// At the lowest speed, virtual seconds that one access of the disk stands for: two accesses in a second.
+/// At the lowest speed, virtual seconds that one access of the disk stands for at least: two accesses in a second at most.
 const ACCESS_S: f64 = SPEEDS.0 / 2.0;
 
 struct Replaying<'a> {
@@ -43,7 +41,14 @@ struct Replaying<'a> {
 ///
 /// # Errors
 /// As a replay that is not watched.
-pub(super) fn run(records: &dyn Records, setup: &Setup, json: bool, output: &mut Output) -> Done {
+pub(super) fn run(
+    records: &dyn Records,
+    setup: &Setup,
+    shown: &SimulationArgs,
+    json: bool,
+    output: &mut Output,
+) -> Done {
+    let shown = Simulation::new(shown, json)?;
     let failed = |error: LabError| match error {
         LabError::Interrupted => Failure::new(interrupt::exit(), error.to_string()),
         _ => Failure::failed(error.to_string()),
@@ -55,19 +60,18 @@ pub(super) fn run(records: &dyn Records, setup: &Setup, json: bool, output: &mut
         |_: Phase, share: f64| bar.show((share * 1000.0) as u64, 1000, "of the state before the trace");
     let replay = Steps::new(records, setup, &stop, &Progress(&show)).map_err(failed)?;
     drop(bar);
-    let speed = (replay.span_s() / PARTS).log2().round().exp2().clamp(2.0 * SPEEDS.0, SPEEDS.1);
-    let is_hurried = !crate::watch::is_shown_on_terminal(json);
-    let mut feed = Replaying {
+    let pace = Pace::fitting(replay.span_s(), SPEEDS, shown.is_hurried());
+    let feed = Replaying {
         replay,
         setup,
         look: Look::default(),
         taken: 0,
         accesses: 0,
         state: State::default(),
-        pace: Pace::new(speed, SPEEDS, is_hurried),
+        pace,
         is_over: false,
     };
-    show_simulation(&mut feed, json, output)
+    shown.show(feed, output)
 }
 
 impl Replaying<'_> {
@@ -78,8 +82,10 @@ impl Replaying<'_> {
         }
         if self.pace.is_slowest() {
             self.accesses += 1;
-            self.pace.note_step(ACCESS_S);
-            return self.replay.next_access();
+            let before = self.replay.now();
+            let goes_on = self.replay.next_access();
+            self.pace.note_step(access_s(self.replay.now().0.saturating_sub(before.0)));
+            return goes_on;
         }
         let virtual_s = self.pace.speed() / FRAMES_PER_S;
         self.pace.note_step(virtual_s);
@@ -116,13 +122,19 @@ impl Replaying<'_> {
     }
 }
 
+/// Virtual seconds that an access stands for after which so much time of the trace has passed. Idle time passes too, or the lowest
+/// speed would be faster than the next one.
+fn access_s(passed_ns: i64) -> f64 {
+    (passed_ns as f64 / 1e9).max(ACCESS_S)
+}
+
 impl Feed for Replaying<'_> {
     fn step(&mut self, policies: &[&str]) -> Result<Step, String> {
+        if self.is_over {
+            return Ok(self.pace.end("the trace has ended"));
+        }
         if let Some(wait) = self.pace.wait() {
             return Ok(wait);
-        }
-        if self.is_over {
-            return Ok(Step::End("the trace has ended".to_owned()));
         }
         self.is_over = !self.go_on().map_err(|e| e.to_string())?;
         let tick = self.tick(policies)?;
@@ -135,11 +147,9 @@ impl Feed for Replaying<'_> {
     }
 
     fn label(&self) -> String {
-        let done = format!("{:.1}% of the trace", self.replay.share_done() * 100.0);
-        match self.pace.is_slowest() {
-            true => format!("{done}, access by access ({})", self.accesses),
-            false => format!("{done} {}", self.pace.words()),
-        }
+        let slowest = format!("access by access ({})", self.accesses);
+        let done = self.replay.share_done() * 100.0;
+        format!("{done:.1}% of the trace {}", self.pace.words(&slowest, self.is_over))
     }
 
     fn owners(&mut self, _segment: u64) -> Owners {
@@ -148,5 +158,17 @@ impl Feed for Replaying<'_> {
 
     fn act(&mut self, action: Action) {
         self.pace.act(action);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_access_takes_the_time_that_passes_until_it_and_never_less_than_half_a_second() {
+        assert_eq!(access_s(0) / SPEEDS.0, 0.5);
+        assert_eq!(access_s(31_250_000) / SPEEDS.0, 0.5);
+        assert_eq!(access_s(2_000_000_000), 2.0);
     }
 }

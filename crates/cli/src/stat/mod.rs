@@ -204,7 +204,7 @@ pub struct RequestView {
     pub request: String,
     /// Requests handled.
     pub requests: u64,
-    /// Those answered with an error (ENOENT of a lookup does not count, ENOSYS does).
+    /// Those answered with an error (ENOENT of a lookup does not count, nor ENODATA of getxattr; ENOSYS does).
     pub failed: u64,
     /// Time in the daemon, including waits for the device.
     pub busy_ms: f64,
@@ -274,14 +274,20 @@ fn requests(mount: Mount, json: bool, output: &mut Output) -> Done {
     })
 }
 
+/// False also of a daemon that does not say it.
+fn is_frozen(mount: &Mount) -> bool {
+    call::<serde_json::Value>(mount, "freeze_status").is_ok_and(|status| !status["thaws_in_ms"].is_null())
+}
+
 /// The same text as `firn mount -o metrics=` serves.
 fn openmetrics(target: Target, output: &mut Output) -> Done {
-    let requests = match &target {
-        Target::Mounted(mount) => ask(mount, "requests")?,
-        Target::Image(_) => Vec::new(),
+    let (requests, is_frozen) = match &target {
+        Target::Mounted(mount) => (ask(mount, "requests")?, is_frozen(mount)),
+        Target::Image(_) => (Vec::new(), false),
     };
     let Volume { source, stat, .. } = look(target)?;
-    let text = Snapshot { source: source.image.display().to_string(), stat, requests }.render();
+    let source = source.image.display().to_string();
+    let text = Snapshot { source, stat, is_frozen, requests }.render();
     output.text(|out| out.write_all(text.as_bytes()))
 }
 

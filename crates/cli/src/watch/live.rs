@@ -27,6 +27,8 @@ pub struct Live {
     interval: Duration,
     due: Instant,
     is_paused: bool,
+    /// One look although it is paused.
+    has_step: bool,
 }
 
 impl Live {
@@ -36,7 +38,8 @@ impl Live {
     /// See [`ClientError`].
     pub fn new(mount: Mount, interval: Duration) -> Result<Self, ClientError> {
         let client = Client::for_mount(&mount)?;
-        Ok(Self { client, mount, state: State::default(), interval, due: Instant::now(), is_paused: false })
+        let (due, is_paused, has_step) = (Instant::now(), false, false);
+        Ok(Self { client, mount, state: State::default(), interval, due, is_paused, has_step })
     }
 
     fn ask<T: DeserializeOwned>(&mut self, op: &str, arguments: Value) -> Result<T, ClientError> {
@@ -81,10 +84,11 @@ impl Live {
 impl Feed for Live {
     fn step(&mut self, policies: &[&str]) -> Result<Step, String> {
         let now = Instant::now();
-        if self.is_paused {
+        let has_step = std::mem::take(&mut self.has_step);
+        if self.is_paused && !has_step {
             return Ok(Step::Wait(self.interval));
         }
-        if now < self.due {
+        if now < self.due && !has_step {
             return Ok(Step::Wait(self.due - now));
         }
         // A late tick does not make the next ones come in a rush.
@@ -118,9 +122,13 @@ impl Feed for Live {
     }
 
     fn act(&mut self, action: Action) {
-        if action == Action::Pause {
-            self.is_paused = !self.is_paused;
-            self.due = Instant::now();
+        match action {
+            Action::Pause => {
+                self.is_paused = !self.is_paused;
+                self.due = Instant::now();
+            }
+            Action::Step => (self.is_paused, self.has_step) = (true, true),
+            _ => {}
         }
     }
 }

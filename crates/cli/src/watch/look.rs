@@ -7,7 +7,7 @@ use firnfs::FsError;
 use firnfs::clean::{Candidate, Policy, Terms};
 use firnfs::lfs::watch::{SegmentState, WatchedSegment};
 use firnfs::lfs::{Geometry, Lfs, LogKind};
-use firnfs::vfs::Vfs;
+use firnfs::vfs::{Frozen, Vfs};
 use firnfs_format::TimeNs;
 use firnfs_watch::map::{Cell, State, Tracker};
 use firnfs_watch::tick::{
@@ -35,7 +35,12 @@ pub fn of_vfs(vfs: &Vfs<Lfs>, taken: u64, now: TimeNs) -> Tick {
         free_bytes: space.free_bytes,
         inodes_used: space.inodes_used,
     };
-    Tick { read_only: vfs.read_only().map(str::to_owned), space, ..of_store(vfs.store(), taken, now) }
+    Tick {
+        read_only: vfs.read_only().map(str::to_owned),
+        is_frozen: vfs.frozen() != Frozen::No,
+        space,
+        ..of_store(vfs.store(), taken, now)
+    }
 }
 
 /// As many as a pass takes: 16, but no more than 16 MiB of segments.

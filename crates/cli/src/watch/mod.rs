@@ -3,7 +3,7 @@
 
 mod live;
 pub mod look;
-mod owners;
+pub mod owners;
 mod recorded;
 pub mod service;
 mod view;
@@ -16,6 +16,8 @@ use crate::output::Output;
 use crate::target::{self, Target};
 use crate::tell::tell;
 use clap::Args;
+use firnfs::clean::Policy;
+use firnfs::clean::names::split_parameter;
 use firnfs_fuse::mount::table::{self, Mount};
 use firnfs_watch::feed::{Feed, Step};
 use firnfs_watch::line;
@@ -77,8 +79,8 @@ pub struct WatchArgs {
     #[arg(long)]
     pub json: bool,
     /// Ask what this policy would take now; several with commas
-    #[arg(long, value_delimiter = ',', value_name = "NAME", add = values::policies())]
-    pub policy: Vec<firnfs::clean::Policy>,
+    #[arg(long, value_delimiter = ',', value_name = "NAME", value_parser = policy, add = values::policies())]
+    pub policy: Vec<Policy>,
     /// Also write a recording, to a file that does not exist yet
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
@@ -93,6 +95,16 @@ pub struct WatchArgs {
 fn interval(text: &str) -> Result<Duration, String> {
     let seconds = text.parse::<f64>().ok().filter(|seconds| (0.1..=86_400.0).contains(seconds));
     seconds.map(Duration::from_secs_f64).ok_or_else(|| "give seconds, from 0.1 to 86400".to_owned())
+}
+
+/// What is wrong with an unknown name is which names there are.
+fn policy(text: &str) -> Result<Policy, String> {
+    let (name, _) = split_parameter(text);
+    let names = values::policy_names();
+    if names.iter().any(|known| known == name) {
+        return text.parse();
+    }
+    Err(format!("'{name}' is not one of {}", names.join(", ")))
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {
@@ -117,15 +129,7 @@ pub fn run(args: &WatchArgs, output: &mut Output) -> Done {
     }
     let file = args.record.as_deref().map(|path| new_file(path, Some(&mount))).transpose()?;
     let live = Live::new(mount, args.interval).map_err(|error| Failure::failed(error.to_string()))?;
-    match (file, &args.record) {
-        (Some(file), Some(path)) => {
-            let mut feed = Recorded::new(live, file).map_err(|e| Failure::io("cannot write", path, &e))?;
-            let shown = show(&mut feed, args, output);
-            feed.finish().map_err(|e| Failure::io("cannot write", path, &e))?;
-            shown
-        }
-        _ => show(&mut { live }, args, output),
-    }
+    show_recorded(live, file, args, output)
 }
 
 fn mount_of(path: &Path) -> Done<Mount> {
@@ -154,22 +158,70 @@ pub fn is_shown_on_terminal(json: bool) -> bool {
     !json && std::io::stdout().is_terminal() && std::io::stdin().is_terminal()
 }
 
-/// Shows a simulation.
-///
-/// # Errors
-/// It failed, or a signal ended it.
-pub fn show_simulation(feed: &mut dyn Feed, json: bool, output: &mut Output) -> Done {
-    let args = WatchArgs {
-        path: PathBuf::new(),
-        interval: Duration::from_secs(1),
-        count: 0,
-        json,
-        policy: Vec::new(),
-        record: None,
-        web: None,
-        html: None,
-    };
-    show(feed, &args, output)
+/// How a simulation is shown beside the terminal, for the commands with `--watch`.
+#[derive(Args, Clone, Debug)]
+pub struct SimulationArgs {
+    /// With --watch: also write a recording, to a file that does not exist yet; firn watch FILE shows it again
+    #[arg(long, value_name = "FILE", requires = "watch")]
+    pub record: Option<PathBuf>,
+    /// With --watch: serve a page, on this port or address [default: any free port of this machine alone]
+    #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = "0", value_parser = address, requires = "watch", conflicts_with = "json")]
+    pub web: Option<SocketAddr>,
+}
+
+/// A simulation that is about to be shown.
+pub struct Simulation<'a> {
+    args: &'a SimulationArgs,
+    file: Option<std::fs::File>,
+    json: bool,
+}
+
+impl<'a> Simulation<'a> {
+    /// Makes the file of the recording: to prepare a simulation takes long.
+    ///
+    /// # Errors
+    /// It exists, or cannot be made.
+    pub fn new(args: &'a SimulationArgs, json: bool) -> Done<Self> {
+        let file = args.record.as_deref().map(|path| new_file(path, None)).transpose()?;
+        Ok(Self { args, file, json })
+    }
+
+    /// True if lines are printed as fast as they can be, false if somebody looks on.
+    pub fn is_hurried(&self) -> bool {
+        self.args.web.is_none() && !is_shown_on_terminal(self.json)
+    }
+
+    /// Shows it.
+    ///
+    /// # Errors
+    /// It failed, a signal ended it, or the recording cannot be written.
+    pub fn show(self, feed: impl Feed, output: &mut Output) -> Done {
+        let args = WatchArgs {
+            path: PathBuf::new(),
+            interval: Duration::from_secs(1),
+            count: 0,
+            json: self.json,
+            policy: Vec::new(),
+            record: self.args.record.clone(),
+            web: self.args.web,
+            html: None,
+        };
+        show_recorded(feed, self.file, &args, output)
+    }
+}
+
+/// Shows a feed, and records it in a file if there is one.
+fn show_recorded(
+    mut feed: impl Feed,
+    file: Option<std::fs::File>,
+    args: &WatchArgs,
+    output: &mut Output,
+) -> Done {
+    let (Some(file), Some(path)) = (file, &args.record) else { return show(&mut feed, args, output) };
+    let mut feed = Recorded::new(feed, file).map_err(|e| Failure::io("cannot write", path, &e))?;
+    let shown = show(&mut feed, args, output);
+    feed.finish().map_err(|e| Failure::io("cannot write", path, &e))?;
+    shown
 }
 
 /// Shows a feed as the arguments say.
@@ -286,6 +338,18 @@ mod tests {
         assert_eq!(address("0.0.0.0:80").unwrap().to_string(), "0.0.0.0:80");
         assert_eq!(address("[::1]:80").unwrap().to_string(), "[::1]:80");
         assert!(address("localhost").is_err() && address("99999").is_err());
+    }
+
+    #[test]
+    fn an_unknown_policy_is_told_which_there_are() {
+        assert_eq!(policy("windowed:0.3").unwrap().to_string(), "windowed:0.3");
+        let why = policy("nonsense").unwrap_err();
+        assert!(
+            why.starts_with("'nonsense' is not one of greedy, fifo, ") && why.ends_with("age-threshold"),
+            "{why}"
+        );
+        assert!(!why.contains(';') && !why.contains('('), "one part of a message: {why}");
+        assert!(policy("windowed:9").unwrap_err().contains("from 0 to 1"));
     }
 
     #[test]

@@ -74,6 +74,10 @@ impl<F: Feed> Feed for Recorded<F> {
         self.feed.owners(segment)
     }
 
+    fn unanswered(&self) -> &'static str {
+        self.feed.unanswered()
+    }
+
     fn act(&mut self, action: Action) {
         self.feed.act(action);
     }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::watch::owners;
 use firnfs::clean::Policy;
 use firnfs::inode::Kind;
 use firnfs::lfs::{MkfsOptions, Options};
@@ -169,4 +170,32 @@ fn too_many_policies_and_unknown_ones_are_refused() {
     assert_eq!(policies(&request(&["greedy", "windowed:0.5"])).unwrap().len(), 2);
     assert!(policies(&request(&["lru"])).unwrap_err().contains("no policy is called lru"));
     assert!(policies(&request(&["greedy"; 5])).is_err());
+}
+
+#[test]
+fn the_owners_of_every_segment_of_a_volume_in_this_process_add_up_before_and_after_a_deletion() {
+    let volume = volume();
+    let ino = file(&volume, b"precious");
+    volume.write_all(ino, 0, &[7; 1 << 20], false).unwrap();
+    volume.make_point("s1").unwrap();
+    let rows = |wanted: &str| -> u64 {
+        let (segments, infos) = volume
+            .run_quietly(|vfs, _| {
+                let lfs = vfs.store_mut();
+                Ok((lfs.geometry().segments, lfs.segment_infos(0)?))
+            })
+            .unwrap();
+        let owners = |segment| owners::of_volume(&volume, segment).unwrap();
+        for info in infos.iter().filter(|info| info.usage.in_use) {
+            let sum: u64 = owners(info.segment.0).iter().map(|owner| owner.live_bytes).sum();
+            assert_eq!(sum, u64::from(info.usage.live_bytes), "segment {}", info.segment.0);
+        }
+        let all = (0..segments).flat_map(owners);
+        all.filter(|owner| owner.path.as_deref() == Some(wanted)).map(|owner| owner.live_bytes).sum()
+    };
+    assert!(rows("/precious") >= 1 << 20);
+    volume.run(|vfs, now| vfs.unlink(now, InodeNo::ROOT, b"precious")).unwrap();
+    volume.run(|vfs, now| vfs.store_mut().checkpoint_now(now)).unwrap();
+    assert_eq!(rows("/precious"), 0);
+    assert!(rows("(kept by snapshots and history)") >= 1 << 20);
 }

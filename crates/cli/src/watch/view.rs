@@ -21,6 +21,8 @@ pub struct WatchView {
     clock_ms: f64,
     /// Why the volume is not writable; null if it is.
     read_only_reason: Option<String>,
+    /// Changes wait until `firn thaw`, or until the time of the freeze is over.
+    frozen: bool,
     /// Space for users, in bytes.
     total_bytes: u64,
     /// The unused part of it, in bytes.
@@ -171,6 +173,7 @@ impl WatchView {
             image: tick.volume.source.clone(),
             clock_ms: tick.now_ns as f64 / 1e6,
             read_only_reason: tick.read_only.clone(),
+            frozen: tick.is_frozen,
             total_bytes: tick.space.total_bytes,
             free_bytes: tick.space.free_bytes,
             used_inodes: tick.space.inodes_used,
@@ -215,8 +218,8 @@ fn stalls(of: Stalls) -> StallsView {
 }
 
 fn request(of: &Requests) -> RequestView {
-    let Requests { name, requests, errors, busy_ns } = of.clone();
-    RequestCount { name, requests, errors, busy_ns, p50_ns: None, p99_ns: None }.into()
+    let Requests { name, requests, errors, busy_ns, p50_ns, p99_ns } = of.clone();
+    RequestCount { name, requests, errors, busy_ns, p50_ns, p99_ns }.into()
 }
 
 impl From<Rates> for RatesView {

@@ -178,6 +178,12 @@ fn the_metrics_of_a_mount_are_the_numbers_of_stat_and_counters_never_fall() {
     let (p50, p99) = (quantile("firnfs_request_p50_seconds"), quantile("firnfs_request_p99_seconds"));
     assert!(0.0 < p50 && p50 <= p99 && p99 < 138.0, "{p50} {p99}");
     assert_eq!(page.value(&image, "firnfs_failed", ""), 0.0);
+    let frozen = || scrape(&mount).value(&image, "firnfs_frozen", "");
+    assert_eq!(frozen(), 0.0);
+    firn_ok(&["freeze", mount.mnt.to_str().unwrap()]);
+    eventually("the freeze shows", || frozen() == 1.0);
+    firn_ok(&["thaw", mount.mnt.to_str().unwrap()]);
+    eventually("the thaw shows", || frozen() == 0.0);
     // Both ways tell the same.
     assert_eq!(from_command(&mount.mnt).families, page.families);
     mount.umount();

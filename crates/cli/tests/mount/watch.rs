@@ -69,9 +69,28 @@ fn ticks_follow_what_is_written_and_at_rest_they_say_what_stat_says() {
         assert_eq!(last[name], stat["log"][name], "{name}");
     }
     assert_eq!(last["free_bytes"], stat["space"]["free_bytes"]);
+    let writes = last["by_request"].as_array().unwrap().iter().find(|kind| kind["request"] == "write");
+    let (p50, p99) = (&writes.unwrap()["p50_ms"], &writes.unwrap()["p99_ms"]);
+    assert!(p50.as_f64().unwrap() > 0.0 && p99.as_f64() >= p50.as_f64(), "{writes:?}");
     let lines = firn_ok(&["watch", mnt, "--interval", "0.1", "--count", "2"]);
     assert_eq!(lines.lines().count(), 4, "{lines}");
     assert!(lines.lines().all(|line| line.len() <= 79), "{lines}");
+}
+
+#[test]
+fn a_frozen_volume_says_so_until_it_thaws() {
+    if !can_mount() {
+        return;
+    }
+    let mount = Mount::with(Kind::Image, "64M", &[]);
+    let mnt = mount.mnt.to_str().unwrap();
+    let frozen = || objects(&firn_ok(&["watch", mnt, "--json", "--count", "1"]))[0]["frozen"].clone();
+    assert_eq!(frozen(), false);
+    firn_ok(&["freeze", mnt]);
+    assert_eq!(frozen(), true);
+    assert!(firn_ok(&["watch", mnt, "--count", "1"]).trim_end().ends_with(" frozen"));
+    firn_ok(&["thaw", mnt]);
+    assert_eq!(frozen(), false);
 }
 
 #[test]

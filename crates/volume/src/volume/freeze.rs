@@ -96,6 +96,12 @@ impl<S: Engine> Volume<S> {
         self.tell(core, Event::Progress);
     }
 
+    /// True while an owner holds a [`Freeze`].
+    #[must_use]
+    pub fn is_frozen(&self) -> bool {
+        self.core.lock().frozen() != Frozen::No
+    }
+
     /// True while no request may begin.
     pub(super) fn is_device_frozen(vfs: &Vfs<S>) -> bool {
         vfs.frozen() == Frozen::Device

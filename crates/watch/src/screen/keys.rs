@@ -11,9 +11,11 @@ pub const POLICIES: [&str; 6] =
 pub const LINE: &str = "q quit  arrows  Enter owners  a age  g compare  e events  Space pause  ? help";
 
 /// For the help.
-pub const HELP: [(&str, &str); 12] = [
+pub const HELP: [(&str, &str); 17] = [
     ("q, Ctrl-C", "quit"),
     ("Space", "pause, go on"),
+    ("s", "pause, and take one step: a look; in a simulation at"),
+    ("", "the lowest speed a block, a disk access or an operation"),
     ("arrows", "move the cursor in the map; Home, End"),
     ("Enter", "open the segment: which files have live blocks in it"),
     ("Esc", "close what is open"),
@@ -23,6 +25,9 @@ pub const HELP: [(&str, &str); 12] = [
     ("[ ]", "replay: back and on by 10 s; with { } a minute"),
     ("< >", "replay: slower, faster"),
     ("0", "replay: to the beginning"),
+    ("map", "░▒▓█ live share, . clean, , clean after a checkpoint,"),
+    ("", "> clean and next of a log, o emptied, 0-9 head of a log,"),
+    ("", "X just taken, w the compared policy would take it, ! damaged"),
     ("?", "this help"),
 ];
 
@@ -43,6 +48,8 @@ pub enum Action {
     Seek(f64),
     /// Multiply the speed.
     Speed(f64),
+    /// Pause, and take one step.
+    Step,
 }
 
 impl Screen {
@@ -56,6 +63,7 @@ impl Screen {
             KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return Action::Interrupt,
             KeyCode::Char('q') => return Action::Quit,
             KeyCode::Char(' ' | 'p') => return Action::Pause,
+            KeyCode::Char('s') => return Action::Step,
             KeyCode::Char('[') => return Action::Seek(-10.0),
             KeyCode::Char(']') => return Action::Seek(10.0),
             KeyCode::Char('{') => return Action::Seek(-60.0),

@@ -51,7 +51,7 @@ fn title(canvas: &mut Canvas<'_>, part: Rect, segments: u64, per_cell: u64, scre
             (0..).zip(AGES).map(|(n, (_, name)): (u8, _)| format!("{n} <{name}")).collect();
         canvas.text(part, x, 0, &format!("age: {} 5 older", ages.join(" ")), theme.faint());
     } else {
-        canvas.text(part, x, 0, "░▒▓█ live .clean ,soon o empty 0-9 log X taken !bad", theme.faint());
+        canvas.text(part, x, 0, "░▒▓█live .clean ,soon >next oempty 0-9log Xtaken !bad", theme.faint());
     }
 }
 
@@ -73,12 +73,10 @@ fn face(
     let theme: Theme = screen.theme;
     let has = |wanted: Segment| group.iter().find(|cell| cell.state == wanted);
     let segments = first..first + group.len() as u64;
-    let is_lit =
-        state.last.iter().flat_map(|tick| &tick.victims).any(|victim| segments.contains(&victim.segment));
     if has(Segment::Damaged).is_some() {
         return ('!', theme.bad());
     }
-    if is_lit || has(Segment::Victim).is_some() {
+    if state.is_lit(segments.clone()) || has(Segment::Victim).is_some() {
         return ('X', theme.victim());
     }
     if would.iter().any(|segment| segments.contains(segment)) {
@@ -116,7 +114,7 @@ fn about(state: &State, segment: u64, now_s: i64) -> String {
         return format!("> segment {segment}: {}", cell.state.word());
     }
     let age = Seconds(now_s.saturating_sub(cell.written_s).max(0) as f64);
-    let taken = if state.is_lit(segment) { ", just taken" } else { "" };
+    let taken = if state.is_lit(segment..segment + 1) { ", just taken" } else { "" };
     format!(
         "> segment {segment}: {}, log {}, {:.0}% live, written {age} ago{taken}",
         cell.state.word(),

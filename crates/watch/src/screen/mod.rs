@@ -3,7 +3,7 @@
 //! ```text
 //!  name, source, policy, state            feed (live, replay)
 //!  fullness, time to full, marks
-//!  sparklines of a minute
+//!  sparklines of the last looks
 //!  map of segments
 //!  closed segments | victims | latency, events, or what another policy would take
 //!  keys
@@ -71,6 +71,8 @@ pub struct Screen {
     pub shows_events: bool,
     /// The policy that is compared, an index of [`keys::POLICIES`].
     pub compared: Option<usize>,
+    /// What is said of a compared policy without an answer.
+    pub unanswered: &'static str,
     /// The segment that is opened, and its owners.
     pub opened: Option<(u64, Owners)>,
     /// Cells of a line of the map, and segments of a cell, as last drawn: cursor keys move by them.
@@ -88,6 +90,7 @@ impl Screen {
             shows_help: false,
             shows_events: false,
             compared: None,
+            unanswered: "not asked yet",
             opened: None,
             cells: (u64::from(COLUMNS), 1),
         }

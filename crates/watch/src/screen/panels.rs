@@ -4,7 +4,7 @@ use super::keys;
 use super::paint::Canvas;
 use super::{Owners, Screen};
 use crate::state::State;
-use crate::tick::{BUCKETS, Victim, Would};
+use crate::tick::{BUCKETS, Tick, Victim, Would};
 use crate::units::{Bytes, Millis, Seconds};
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -13,8 +13,10 @@ use ratatui::style::Style;
 const HISTOGRAM_COLUMNS: u16 = 24;
 /// Columns of a bar and the gap after it.
 const BAR_COLUMNS: u16 = 2;
-/// The latency panel; events get the rest, if that is wide enough.
-const LATENCY_COLUMNS: u16 = 32;
+/// The latency panel and the gap after it; events get the rest, if that is wide enough.
+const LATENCY_COLUMNS: u16 = 36;
+/// Columns that events need.
+const EVENT_COLUMNS: u16 = 36;
 
 /// Two histograms, and latency with events, or what another policy would take.
 pub fn draw(canvas: &mut Canvas<'_>, part: Rect, state: &State, screen: &Screen) {
@@ -24,7 +26,7 @@ pub fn draw(canvas: &mut Canvas<'_>, part: Rect, state: &State, screen: &Screen)
     let victims = column(HISTOGRAM_COLUMNS, HISTOGRAM_COLUMNS - 1);
     histogram(canvas, victims, "victims by live share", &state.victim_shares);
     let rest = 2 * HISTOGRAM_COLUMNS;
-    let is_wide = part.width - rest >= LATENCY_COLUMNS + 38;
+    let is_wide = part.width - rest >= LATENCY_COLUMNS + EVENT_COLUMNS;
     let answer = screen.policy().map(|policy| {
         let answer = tick.would.iter().find(|would| would.policy == policy);
         (policy, answer)
@@ -34,9 +36,11 @@ pub fn draw(canvas: &mut Canvas<'_>, part: Rect, state: &State, screen: &Screen)
     match answer {
         Some((policy, answer)) if is_wide => {
             latency(canvas, column(rest, first), state, part.height - 2);
-            comparison(canvas, second, state, policy, answer);
+            comparison(canvas, second, state, (policy, answer), screen.unanswered);
         }
-        Some((policy, answer)) => comparison(canvas, column(rest, first), state, policy, answer),
+        Some((policy, answer)) => {
+            comparison(canvas, column(rest, first), state, (policy, answer), screen.unanswered);
+        }
         None if is_wide => {
             latency(canvas, column(rest, first), state, part.height - 2);
             events(canvas, second, state);
@@ -66,11 +70,16 @@ fn histogram(canvas: &mut Canvas<'_>, part: Rect, title: &str, counts: &[u64; BU
 fn latency(canvas: &mut Canvas<'_>, part: Rect, state: &State, kinds: u16) {
     let theme = canvas.theme;
     let rates = state.rates();
+    if state.last.as_ref().is_some_and(Tick::is_of_simulation) {
+        canvas.text(part, 0, 0, "requests", theme.title());
+        canvas.text(part, 0, 1, "not served through a mount", theme.faint());
+        return;
+    }
     let mean = rates.request_ms.map_or("-".to_owned(), |ms| Millis(ms).to_string());
     canvas.text(part, 0, 0, &format!("requests {:.0}/s, mean {mean}", rates.requests), theme.title());
     for (y, kind) in (1..=kinds).zip(&state.latency) {
         let errors = if kind.errors > 0 { format!(" {} err", kind.errors) } else { String::new() };
-        let text = format!("{:<11.11} {:>6.0}/s {:>7}{errors}", kind.name, kind.rate, Millis(kind.mean_ms));
+        let text = format!("{:<11.11} {:>5.0}/s {:>6}{errors}", kind.name, kind.rate, Millis(kind.mean_ms));
         canvas.text(part, 0, y, &text, Style::new());
     }
     let stalls = state.last.as_ref().map(|tick| tick.stalls).unwrap_or_default();
@@ -96,7 +105,7 @@ pub fn events(canvas: &mut Canvas<'_>, part: Rect, state: &State) {
     canvas.text(part, 0, 0, "events", theme.title());
     let now_ns = state.last.as_ref().map_or(0, |tick| tick.now_ns);
     // A narrow panel has no room for the times.
-    let has_times = part.width > LATENCY_COLUMNS;
+    let has_times = part.width >= EVENT_COLUMNS;
     for (y, event) in (1..part.height).zip(state.events.iter().rev()) {
         let age = Seconds(now_ns.saturating_sub(event.at_ns) as f64 / 1e9).to_string();
         let (mark, style) = if event.is_bad { ('!', theme.bad()) } else { (' ', Style::new()) };
@@ -110,7 +119,13 @@ pub fn events(canvas: &mut Canvas<'_>, part: Rect, state: &State) {
 }
 
 /// The victims that were taken beside those that another policy would take now.
-fn comparison(canvas: &mut Canvas<'_>, part: Rect, state: &State, policy: &str, would: Option<&Would>) {
+fn comparison(
+    canvas: &mut Canvas<'_>,
+    part: Rect,
+    state: &State,
+    (policy, would): (&str, Option<&Would>),
+    unanswered: &str,
+) {
     let theme = canvas.theme;
     let half = part.width / 2;
     let (left, right) =
@@ -122,7 +137,7 @@ fn comparison(canvas: &mut Canvas<'_>, part: Rect, state: &State, policy: &str, 
     victims(canvas, left, &chosen, segment_bytes);
     match would {
         Some(would) => victims(canvas, right, &would.victims.iter().collect::<Vec<_>>(), segment_bytes),
-        None => canvas.text(right, 0, 1, "not asked yet", theme.faint()),
+        None => canvas.text(right, 0, 1, unanswered, theme.faint()),
     }
 }
 
@@ -169,7 +184,7 @@ pub fn opened(canvas: &mut Canvas<'_>, part: Rect, state: &State, segment: u64, 
 
 /// All keys.
 pub fn help(canvas: &mut Canvas<'_>, part: Rect) {
-    let width = 64.min(part.width);
+    let width = 78.min(part.width);
     let height = (keys::HELP.len() as u16 + 2).min(part.height);
     let box_part = Rect { x: part.x + (part.width - width) / 2, width, height, ..part };
     let inside = canvas.frame(box_part, "keys");

@@ -215,3 +215,50 @@ fn the_compared_policy_goes_round_and_is_what_the_feed_asks() {
     screen.key(KeyEvent::new(KeyCode::Char('g'), KeyModifiers::NONE), 1);
     assert_eq!(screen.policy(), None);
 }
+
+#[test]
+fn the_help_is_not_cut_and_names_every_sign_of_the_map() {
+    let state = busy();
+    let mut screen = plain();
+    screen.shows_help = true;
+    let shown = text(&draw(&mut screen, &state, 80, 24));
+    assert!(!shown.contains('…'), "{shown}");
+    for (key, text) in keys::HELP {
+        assert!(shown.contains(&format!("{key:<12} {text}")), "{key} {text}: {shown}");
+    }
+    assert_eq!(screen.key(KeyEvent::new(KeyCode::Char('s'), KeyModifiers::NONE), 1), Action::Step);
+}
+
+#[test]
+fn a_simulation_has_no_requests_a_frozen_volume_says_so_and_failures_are_not_cut() {
+    let mut state = busy();
+    let last = state.last.clone().unwrap();
+    let revision = state.map.revision();
+    let map = crate::tick::MapUpdate { from: revision, revision, ..Default::default() };
+    let failing = |requests, errors| crate::tick::Requests {
+        name: "removexattr".to_owned(),
+        requests,
+        errors,
+        busy_ns: requests * 999_000_000,
+        ..Default::default()
+    };
+    let tick = Tick { requests: vec![failing(1, 0)], map, ..last };
+    state.add(tick.clone()).unwrap();
+    let now_ns = tick.now_ns + 1_000_000_000;
+    state.add(Tick { now_ns, is_frozen: true, requests: vec![failing(100, 99)], ..tick.clone() }).unwrap();
+    let shown = text(&draw(&mut plain(), &state, 120, 40));
+    assert!(shown.contains("removexattr    99/s 999 ms 99 err"), "{shown}");
+    assert!(shown.contains("/mnt/data  FROZEN: changes wait for firn thaw"), "{shown}");
+    state.add(Tick { now_ns: now_ns + 1, requests: Vec::new(), ..tick }).unwrap();
+    for (columns, lines) in [(80, 24), (120, 40)] {
+        let shown = text(&draw(&mut plain(), &state, columns, lines));
+        assert!(shown.contains("not served through a mount") && !shown.contains("0/s"), "{shown}");
+    }
+}
+
+#[test]
+fn a_policy_without_an_answer_says_why() {
+    let state = busy();
+    let mut screen = Screen { compared: Some(4), unanswered: "not recorded", ..plain() };
+    assert!(text(&draw(&mut screen, &state, 80, 24)).contains("not recorded"));
+}

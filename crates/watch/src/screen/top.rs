@@ -1,4 +1,4 @@
-//! The upper part of the screen: what is watched, its state, fullness, marks, and a minute of rates.
+//! The upper part of the screen: what is watched, its state, fullness, marks, and the rates of the last looks.
 
 use super::paint::Canvas;
 use crate::state::{HISTORY, Rates, State};
@@ -6,7 +6,7 @@ use crate::tick::{Marks, Tick};
 use crate::units::{Bytes, Megabytes, Seconds};
 use ratatui::layout::Rect;
 
-/// Columns of name and value before a sparkline of a minute.
+/// Columns of name and value before a sparkline.
 const NAME_COLUMNS: u16 = 20;
 const GAUGE_COLUMNS: usize = 20;
 
@@ -20,17 +20,17 @@ pub fn draw(canvas: &mut Canvas<'_>, part: Rect, state: &State, feed: &str) {
     let amplification = rates.write_amplification.map_or("-".to_owned(), |a| format!("{a:.2}"));
     let ready = tick.marks.ready.to_string();
     let top = tick.marks.idle_target.max(1) as f64;
-    minute(canvas, part, 3, ("users MB/s", &Megabytes(rates.user).to_string()), state, 0.0, |r| r.user);
-    minute(canvas, part, 4, ("cleaner MB/s", &Megabytes(rates.cleaner).to_string()), state, 0.0, |r| {
+    trace(canvas, part, 3, ("users MB/s", &Megabytes(rates.user).to_string()), state, 0.0, |r| r.user);
+    trace(canvas, part, 4, ("cleaner MB/s", &Megabytes(rates.cleaner).to_string()), state, 0.0, |r| {
         r.cleaner
     });
-    minute(canvas, part, 5, ("metadata MB/s", &Megabytes(rates.metadata).to_string()), state, 0.0, |r| {
+    trace(canvas, part, 5, ("metadata MB/s", &Megabytes(rates.metadata).to_string()), state, 0.0, |r| {
         r.metadata
     });
-    minute(canvas, part, 6, ("write ampl.", &amplification), state, 0.0, |r| {
+    trace(canvas, part, 6, ("write ampl.", &amplification), state, 0.0, |r| {
         r.write_amplification.unwrap_or(0.0)
     });
-    minute(canvas, part, 7, ("clean segs", &ready), state, top, |r| r.ready as f64);
+    trace(canvas, part, 7, ("clean segs", &ready), state, top, |r| r.ready as f64);
 }
 
 fn head(canvas: &mut Canvas<'_>, part: Rect, tick: &Tick, feed: &str) {
@@ -40,6 +40,7 @@ fn head(canvas: &mut Canvas<'_>, part: Rect, tick: &Tick, feed: &str) {
     let left = Rect { width: part.width - feed_columns - 1, ..part };
     let volume = &tick.volume;
     let (state, style) = match &tick.read_only {
+        None if tick.is_frozen => ("FROZEN: changes wait for firn thaw".to_owned(), theme.bad()),
         None => ("writable".to_owned(), theme.faint()),
         Some(why) => (format!("READ-ONLY: {why}"), theme.bad()),
     };
@@ -88,8 +89,8 @@ fn marks(canvas: &mut Canvas<'_>, part: Rect, marks: &Marks) {
     canvas.text(part, 0, 2, &text, style);
 }
 
-/// A name, its value, and a minute of it; `most` is the value at the top, 0 for the largest.
-fn minute(
+/// A name, its value, and its last looks, with the time that they span; `most` is the value at the top, 0 for the largest.
+fn trace(
     canvas: &mut Canvas<'_>,
     part: Rect,
     y: u16,
@@ -109,6 +110,7 @@ fn minute(
     canvas.sparkline(part, NAME_COLUMNS, y, columns, &values, most);
     let top = if name.ends_with("MB/s") { Megabytes(most).to_string() } else { format!("{most:.1}") };
     if part.width > NAME_COLUMNS + HISTORY as u16 + 16 {
-        canvas.text(part, NAME_COLUMNS + HISTORY as u16 + 1, y, &format!("60 s, top {top}"), theme.faint());
+        let span = Seconds(state.history.iter().map(|rates| rates.seconds).sum());
+        canvas.text(part, NAME_COLUMNS + HISTORY as u16 + 1, y, &format!("{span}, top {top}"), theme.faint());
     }
 }

@@ -5,6 +5,7 @@ use crate::events::Event;
 use crate::state::{Latency, Rates, State};
 use crate::tick::Tick;
 use serde::Serialize;
+use std::collections::BTreeSet;
 
 #[derive(Serialize)]
 struct Frame<'a> {
@@ -17,6 +18,7 @@ struct Frame<'a> {
     latency: &'a [Latency],
     events: Vec<&'a Event>,
     victim_shares: &'a [u64],
+    lit: &'a BTreeSet<u64>,
 }
 
 /// Makes frames, numbered from 1.
@@ -57,6 +59,7 @@ fn text(serial: u64, tick: Tick, state: &State) -> Option<String> {
         latency: &state.latency,
         events: state.events.iter().filter(|event| event.at_ns == at_ns).collect(),
         victim_shares: &state.victim_shares,
+        lit: &state.lit,
         tick,
     };
     serde_json::to_string(&frame).ok()

@@ -128,9 +128,10 @@
   });
   const history = () => frames.slice(Math.max(0, view.at - 59), view.at + 1);
   const drawRates = (frame) => {
+    const span = seconds(history().reduce((sum, f) => sum + f.rates.seconds, 0));
     for (const { name, of, digits, title, canvas } of rateParts) {
       const values = history().map((f) => of(f) || 0);
-      title.textContent = name + ": " + orDash(of(frame), digits);
+      title.textContent = name + ": " + orDash(of(frame), digits) + "; last " + span;
       const { context, width, height } = fit(canvas);
       const marks = name === "clean segments" ? frame.marks : null;
       const top = Math.max(...values, marks ? marks.idle_target : 0, 1e-9);
@@ -176,7 +177,7 @@
     while (side > 1 && Math.ceil(segments / Math.floor(width / side)) * side > height) side--;
     const columns = Math.max(1, Math.floor(width / side));
     Object.assign(layout, { columns, side, segments });
-    const lit = new Set(frame.victims.map((victim) => victim.segment));
+    const lit = new Set(frame.lit);
     const would = new Set(frame.would.length ? frame.would[0].victims.map((victim) => victim.segment) : []);
     const gap = side > 3 ? 1 : 0;
     context.font = Math.max(7, side - 3) + "px monospace";
@@ -227,8 +228,8 @@
   const drawTexts = (frame) => {
     const { marks, space, stalls } = frame;
     say("name", frame.volume.name);
-    say("state", frame.read_only === null ? "writable" : "READ-ONLY: " + frame.read_only);
-    byId("state").className = frame.read_only === null ? "" : "bad";
+    say("state", frame.read_only === null ? (frame.is_frozen ? "FROZEN" : "writable") : "READ-ONLY: " + frame.read_only);
+    byId("state").className = frame.read_only === null && !frame.is_frozen ? "" : "bad";
     say("policy", frame.volume.policy + ", " + frame.volume.source);
     say("space", "full " + (frame.fullness * 100).toFixed(1) + "%: " + bytes(space.total_bytes - space.free_bytes) + " of "
       + bytes(space.total_bytes) + "; " + (frame.seconds_to_full === null ? "not filling" : "full in " + seconds(frame.seconds_to_full)));
@@ -241,7 +242,7 @@
     list("taken", past.flatMap((f) => f.victims.slice().reverse()).slice(0, 16).map(victimText(frame)));
     say("would-title", (frame.would.length ? frame.would[0].policy : "no policy") + " would take now");
     list("would", frame.would.length ? frame.would[0].victims.map(victimText(frame)) : ["start firn watch with --policy NAME"]);
-    const rows = [["request", "a second", "mean ms"],
+    const rows = frame.requests.length === 0 ? [["not served through a mount", "", ""]] : [["request", "a second", "mean ms"],
       ...frame.latency.slice(0, 8).map((kind) => [kind.name, kind.rate.toFixed(0), kind.mean_ms.toFixed(3)]),
       ["waits for room", String(frame.rates.stalls), orDash(frame.rates.stall_ms, 1)],
       ["all waits", String(stalls.count), "longest " + (stalls.longest_ns / 1e6).toFixed(1)
@@ -357,6 +358,14 @@
     if (view.at !== before || view.shown !== view.at) draw();
     requestAnimationFrame(pass);
   };
+  // The time of a simulation may be that of months: all of it takes a minute, about.
+  const fitSpeed = () => {
+    const [first, last] = [frames[0], frames[frames.length - 1]];
+    if (!first || first.requests.length > 0) return;
+    const wanted = (last.now_ns - first.now_ns) / 60e9, speeds = [...byId("speed").options].map((option) => Number(option.value));
+    view.speed = speeds.find((speed) => speed >= wanted) || speeds[speeds.length - 1];
+    byId("speed").value = String(view.speed);
+  };
   const poll = async () => {
     try {
       const last = frames.length ? frames[frames.length - 1].serial : 0;
@@ -371,6 +380,7 @@
     addFrames(embedded);
     view.at = 0;
     view.follows = false;
+    fitSpeed();
     draw();
   } else poll();
   requestAnimationFrame(pass);
