@@ -52,7 +52,7 @@ fn what_programs_wrote_before_a_remount_read_only_survives_a_crash_after_it() {
         // The kernel refuses while the writer has the file open; a person would try again as well.
         eventually("the mount is read-only", || {
             let (code, line) = remount(&mount, "ro");
-            assert!(code == 0 || line.contains("busy"), "{code} {line}");
+            assert!(code == 0 || line.contains("open for writing"), "{code} {line}");
             code == 0
         });
         writer.join().unwrap()
