@@ -183,7 +183,7 @@ until mountpoint -q "$dir/mnt"; do
 done
 head -c $((file_mib << 20)) /dev/urandom >"$dir/mnt/file"
 # From the first pair on, the log is as scattered as it stays.
-rewrites 0 "$writes"
+rewrites 0 $((3 * writes))
 say "${#INTERVALS[@]} times $rounds pairs of $writes writes"
 # In this shell, so that it knows what to end.
 pairs > >(counted $((${#INTERVALS[@]} * rounds)))
