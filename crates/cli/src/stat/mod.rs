@@ -274,19 +274,14 @@ fn requests(mount: Mount, json: bool, output: &mut Output) -> Done {
     })
 }
 
-/// False also of a daemon that does not say it.
-fn is_frozen(mount: &Mount) -> bool {
-    call::<serde_json::Value>(mount, "freeze_status").is_ok_and(|status| !status["thaws_in_ms"].is_null())
-}
-
 /// The same text as `firn mount -o metrics=` serves.
 fn openmetrics(target: Target, output: &mut Output) -> Done {
-    let (requests, is_frozen) = match &target {
-        Target::Mounted(mount) => (ask(mount, "requests")?, is_frozen(mount)),
-        Target::Image(_) => (Vec::new(), false),
+    let requests = match &target {
+        Target::Mounted(mount) => ask(mount, "requests")?,
+        Target::Image(_) => Vec::new(),
     };
-    let Volume { source, stat, .. } = look(target)?;
-    let source = source.image.display().to_string();
+    let Volume { source, stat, thaws_in_ms, .. } = look(target)?;
+    let (source, is_frozen) = (source.image.display().to_string(), thaws_in_ms.is_some());
     let text = Snapshot { source, stat, is_frozen, requests }.render();
     output.text(|out| out.write_all(text.as_bytes()))
 }
