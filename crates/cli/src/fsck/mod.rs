@@ -64,6 +64,8 @@ files. Copy them from a backup, remove them, write the lost parts anew, or use
 --zero-lost.
 
 --salvage needs neither superblocks nor checkpoints nor tables. It only reads IMAGE.
+The new image has the newest files, and no states of the past; what of those can
+still be read in IMAGE is listed at the end.
 If it fails or is stopped, it removes the new image.
 
 Exit codes, as of fsck(8):
@@ -187,7 +189,7 @@ fn fsck(args: &FsckArgs) -> Done<FsckView> {
         return Err(why);
     }
     let exit = if checks.iter().all(|check| check.sound) { 0 } else { UNCORRECTED };
-    Ok(FsckView { image: args.image.clone(), checks, repairs: Vec::new(), lost, exit })
+    Ok(FsckView { image: args.image.clone(), checks, repairs: Vec::new(), lost, past: None, exit })
 }
 
 fn describe(out: &mut dyn std::io::Write, view: &FsckView) -> std::io::Result<()> {
@@ -199,7 +201,8 @@ fn describe(out: &mut dyn std::io::Write, view: &FsckView) -> std::io::Result<()
     if can_repair && view.repairs.is_empty() {
         writeln!(out, "Nothing was changed. 'firn fsck --repair {image}' repairs what can be repaired.")?;
     }
-    lost::describe(out, &view.lost, &image)
+    lost::describe(out, &view.lost, &image)?;
+    view.past.iter().try_for_each(|past| past.describe(out))
 }
 
 /// Refuses a mounted volume; the lock would refuse too, but without saying where it is mounted. Its directory is refused, too.

@@ -39,6 +39,7 @@ pub fn run(args: &FsckArgs) -> Done<FsckView> {
         checks: vec![CheckView::new(&repaired.after, None)],
         repairs: repaired.actions.iter().map(|action| RepairView::new(action, args.zero_lost)).collect(),
         lost: lost::of_repair(&repaired),
+        past: None,
         exit: corrected | left,
     })
 }

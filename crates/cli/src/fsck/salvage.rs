@@ -1,16 +1,22 @@
 //! `firn fsck --salvage OUT`: reconstructs a volume from its log, in a new image.
 
-use super::view::{CheckView, FsckView, RepairView};
+use super::view::{CheckView, FsckView, PastView, RepairView};
 use super::{CORRECTED, FsckArgs, UNCORRECTED, impossible, lost, open, show};
 use crate::failure::{Done, Failure};
+use crate::history::states_of_volume;
 use crate::interrupt::HalfMade;
 use crate::mkfs::{fill_random, narrow, open_failed};
 use crate::progress::Bar;
+use crate::volume::{AnyVolume, open_any_read_only};
+use firnfs::FsError;
 use firnfs::check::Finding;
 use firnfs::check::salvage::Assumed;
+use firnfs::lfs::Lfs;
+use firnfs::store::Store;
 use firnfs_device::{Access, Clock, Device, FileDevice, FileOptions, ReadOnlyDevice, SystemClock};
-use firnfs_format::TimeNs;
+use firnfs_format::{Epoch, TimeNs};
 use firnfs_manage::{put_together, write_salvaged};
+use firnfs_volume::Volume;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -43,12 +49,35 @@ pub fn run(args: &FsckArgs, out: &Path) -> Done<FsckView> {
     let repaired = written.map_err(|e| impossible(out, &e))?;
     half_made.keep();
     let left = if repaired.after.is_clean() { 0 } else { UNCORRECTED };
+    let past = past_of(&args.image);
     Ok(FsckView {
         image: out.to_owned(),
         checks: vec![CheckView::new(&repaired.after, None)],
         repairs: repaired.actions.iter().map(|action| RepairView::new(action, args.zero_lost)).collect(),
         lost: lost::of_repair(&repaired),
+        past,
         exit: CORRECTED | left,
+    })
+}
+
+/// The states of the damaged volume that can still be read, if a superblock and a checkpoint tell of them.
+fn past_of(image: &Path) -> Option<PastView> {
+    let AnyVolume::Log(volume) = open_any_read_only(image).ok()? else { return None };
+    let points = states_of_volume(&volume).ok()?.points;
+    let (bar, all) = (Bar::of_steps(), points.len() as u64);
+    let whole = (0..).zip(points).filter(|(done, point)| {
+        bar.show(*done, all, "states of the past");
+        has_names(&volume, Epoch(point.epoch)).is_ok()
+    });
+    let states: Vec<String> = whole.map(|(_, point)| point.name).collect();
+    (!states.is_empty()).then(|| PastView { image: image.to_owned(), states })
+}
+
+/// Lists the root directory of a state.
+fn has_names(volume: &Volume<Lfs>, state: Epoch) -> Result<(), FsError> {
+    volume.run_quietly(|vfs, now| {
+        let root = vfs.store_mut().look_into(state)?;
+        vfs.readdir(now, root, 0, &mut |_| true)
     })
 }
 

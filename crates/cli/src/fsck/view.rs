@@ -1,6 +1,7 @@
 //! The output of `firn fsck`, as JSON and as text.
 
 use super::lost::LostView;
+use crate::names::{readable, shell_word};
 use crate::output::{WIDTH, write_list, write_two_parts};
 use crate::sizes::{Bytes, Count};
 use firnfs::check::{Finding, Report, Severity};
@@ -10,6 +11,35 @@ use firnfs_manage::{Action, Outcome};
 use serde::Serialize;
 use std::io::{self, Write};
 use std::path::PathBuf;
+
+/// States that a text names, the newest first; JSON has all.
+const NAMED_STATES: usize = 10;
+
+/// States of the past that a salvage has found: the new image has none.
+#[derive(Clone, Debug, Serialize)]
+pub struct PastView {
+    /// The damaged image or device.
+    pub image: PathBuf,
+    /// Names of its states whose root directory can be read, oldest first.
+    pub states: Vec<String>,
+}
+
+impl PastView {
+    /// As text: what there is, and how to get at it.
+    ///
+    /// # Errors
+    /// As writing reports.
+    pub fn describe(&self, out: &mut dyn Write) -> io::Result<()> {
+        let Some(newest) = self.states.last() else { return Ok(()) };
+        let count = Count(self.states.len() as u64).of("state", "states");
+        let head = format!("{} still has {count} of the past:", readable(&self.image));
+        let mut named: Vec<String> = self.states.iter().rev().take(NAMED_STATES).cloned().collect();
+        named.extend((self.states.len() > NAMED_STATES).then(|| "...".to_owned()));
+        write_list(out, &head, &named, WIDTH)?;
+        let state = shell_word(format!("{}@{newest}", self.image.display()).as_str());
+        writeln!(out, "'firn mount {state} DIR' shows the newest, 'firn send {state}' copies it.")
+    }
+}
 
 /// The whole result.
 #[derive(Clone, Debug, Serialize)]
@@ -22,6 +52,8 @@ pub struct FsckView {
     pub repairs: Vec<RepairView>,
     /// Files that lost content.
     pub lost: Vec<LostView>,
+    /// What a salvage leaves in the damaged volume; null if there is nothing.
+    pub past: Option<PastView>,
     /// The exit code, as fsck(8) defines it.
     pub exit: u8,
 }

@@ -17,6 +17,41 @@ fn names(view: &serde_json::Value) -> Vec<&str> {
     view["states"].as_array().unwrap().iter().map(|state| state["name"].as_str().unwrap()).collect()
 }
 
+/// A salvage gives back the newest files, and says which states of the past are left in the damaged image, and how to get them.
+#[test]
+fn a_salvage_names_the_states_that_the_damaged_image_still_has() {
+    if !can_mount() {
+        return;
+    }
+    let mount = Mount::with(Kind::Image, "128M", &[]);
+    let mnt = mount.mnt.to_str().unwrap();
+    fs::write(mount.path("f"), "one").unwrap();
+    firn_ok(&["snapshot", mnt, "one"]);
+    fs::write(mount.path("f"), "two").unwrap();
+    mount.umount();
+    let image = mount.image.to_str().unwrap();
+    let salvaged = |name: &str| {
+        let out = mount.image.with_file_name(name);
+        let output = firn(&["fsck", image, "--salvage", out.to_str().unwrap(), "--json"]);
+        let text = String::from_utf8(output.stdout).unwrap();
+        serde_json::from_str::<serde_json::Value>(&text).unwrap_or_else(|e| panic!("{e}: {text}"))
+    };
+    let states = salvaged("whole.img")["past"]["states"].clone();
+    let states: Vec<&str> = states.as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
+    assert!(states.contains(&"one"), "{states:?}");
+    let told = firn(&["fsck", image, "--salvage", mount.image.with_file_name("told.img").to_str().unwrap()]);
+    let told = String::from_utf8(told.stdout).unwrap();
+    assert!(told.contains("of the past:") && told.contains("one"), "{told}");
+    assert!(told.contains("firn send"), "{told}");
+    // Without superblocks nothing tells of states.
+    let mut bytes = fs::read(&mount.image).unwrap();
+    bytes[..2 << 20].fill(0);
+    let end = bytes.len();
+    bytes[end - 4096..].fill(0);
+    fs::write(&mount.image, &bytes).unwrap();
+    assert!(salvaged("blind.img")["past"].is_null());
+}
+
 #[test]
 fn a_snapshot_reads_as_the_volume_was_also_after_the_daemon_was_killed() {
     if !can_mount() {
