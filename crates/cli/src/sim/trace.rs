@@ -398,7 +398,8 @@ fn write(view: &View, out: &mut dyn Write) -> io::Result<()> {
         let seconds = |replay: &ReplayView| format!("{} s", replay.idle_after_at_end_ms as f64 / 1e3);
         line("idle time before cleaning, learned: last", &seconds)?;
     }
-    line("records a second, in real time", &|replay| Count(replay.records_per_s as u64).to_string())?;
-    let per_processor = |replay: &ReplayView| Count(replay.processor_records_per_s as u64).to_string();
+    let rate = |per_s: f64| if per_s > 0.0 { Count(per_s as u64).to_string() } else { "-".to_owned() };
+    line("records a second, in real time", &|replay| rate(replay.records_per_s))?;
+    let per_processor = |replay: &ReplayView| rate(replay.processor_records_per_s);
     line("records a second of one processor's time", &per_processor)
 }
