@@ -9,7 +9,7 @@ need_rust
 need fuse3 fusermount3
 cargo build --quiet --release --locked -p firnfs-cli
 root=$PWD
-PATH=$root/target/release:$PATH
+PATH=${CARGO_TARGET_DIR:-$root/target}/release:$PATH
 
 work=$(mktemp -d)
 cleanup() {
@@ -47,7 +47,8 @@ sed -i "s|$work/||g" screen.txt
 awk '
     BEGIN { size = 13; line = 18; left = 16; top = 30 }
     {
-        if (length($0) > 118) $0 = substr($0, 1, 117) "…"
+        # Some awks count bytes: of what is wider than the picture only command lines are cut, which have nothing but ASCII.
+        if (/^\$ / && length($0) > 118) $0 = substr($0, 1, 117) "…"
         gsub(/&/, "\\&amp;"); gsub(/</, "\\&lt;"); gsub(/>/, "\\&gt;")
         text[NR] = $0
     }

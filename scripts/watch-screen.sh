@@ -10,7 +10,7 @@ need fuse3 fusermount3
 need tmux tmux
 cargo build --quiet --release --locked -p firnfs-cli
 root=$PWD
-PATH=$root/target/release:$PATH
+PATH=${CARGO_TARGET_DIR:-$root/target}/release:$PATH
 
 work=$(mktemp -d)
 session=firn-watch-$$
