@@ -4,7 +4,7 @@
 #   scripts/bench-watch.sh [--quick] [--rounds N] [--firn PROGRAM]
 #
 # Pairs of the same writes, one watched and one not, in alternating order, at --interval 1 and 0.1. The goal is 1% of the throughput at most.
-# Processor times are those of all threads (schedstat). --quick takes a fifth of the writes, a smaller volume, and four rounds; --firn measures
+# Processor times are those of all threads (schedstat). --quick takes half of the writes, a smaller volume, and four rounds; --firn measures
 # that program and builds none.
 # Takes half an hour, and 2.5 GB under $TMPDIR. Run it on a quiet machine.
 set -euo pipefail
@@ -24,10 +24,10 @@ while [ $# -gt 0 ]; do
 done
 if [ "$is_quick" ]; then
     : "${rounds:=4}"
-    image_mib=512 file_mib=320 writes=6400
+    image_mib=512 file_mib=320 writes=1600 scattering=6400
 else
     : "${rounds:=40}"
-    image_mib=2048 file_mib=1400 writes=32000
+    image_mib=2048 file_mib=1400 writes=3200 scattering=32000
 fi
 
 need fuse3 fusermount3
@@ -183,7 +183,7 @@ until mountpoint -q "$dir/mnt"; do
 done
 head -c $((file_mib << 20)) /dev/urandom >"$dir/mnt/file"
 # From the first pair on, the log is as scattered as it stays.
-rewrites 0 $((3 * writes))
+rewrites 0 $scattering
 say "${#INTERVALS[@]} times $rounds pairs of $writes writes"
 # In this shell, so that it knows what to end.
 pairs > >(counted $((${#INTERVALS[@]} * rounds)))
