@@ -338,7 +338,11 @@ fn all_mounted() -> Done<Vec<Volume>> {
     let answer = |mount: Mount| {
         look(Target::Mounted(mount)).inspect_err(|failure| tell(format_args!("not shown: {failure}"))).ok()
     };
-    Ok(mounts.into_iter().filter_map(answer).collect())
+    // A state beside the present, or another bind mount, is no other volume; mounts of whole volumes come last.
+    let devices: Vec<(u32, u32)> = mounts.iter().map(|mount| mount.device).collect();
+    let is_last = |at: usize| !devices[at + 1..].contains(&devices[at]);
+    let once = mounts.into_iter().enumerate().filter(|(at, _)| is_last(*at));
+    Ok(once.filter_map(|(_, mount)| answer(mount)).collect())
 }
 
 fn look(target: Target) -> Done<Volume> {

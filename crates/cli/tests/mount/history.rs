@@ -24,9 +24,7 @@ fn a_salvage_names_the_states_that_the_damaged_image_still_has() {
         return;
     }
     let mount = Mount::with(Kind::Image, "128M", &[]);
-    let mnt = mount.mnt.to_str().unwrap();
-    fs::write(mount.path("f"), "one").unwrap();
-    firn_ok(&["snapshot", mnt, "one"]);
+    mount.state("printf one >f", "one");
     fs::write(mount.path("f"), "two").unwrap();
     mount.umount();
     let image = mount.image.to_str().unwrap();

@@ -290,10 +290,8 @@ fn a_state_of_an_image_is_mounted_beside_others_and_by_root_beside_a_writer() {
     }
     let mount = Mount::with(Kind::Image, "128M", &[]);
     let mnt = mount.mnt.to_str().unwrap();
-    fs::write(mount.path("f"), "one").unwrap();
-    firn_ok(&["snapshot", mnt, "one"]);
-    fs::write(mount.path("f"), "two").unwrap();
-    firn_ok(&["snapshot", mnt, "two"]);
+    mount.state("printf one >f", "one");
+    mount.state("printf two >f", "two");
     fs::write(mount.path("f"), "three").unwrap();
     let image = mount.image.to_str().unwrap();
     let [first, second] = ["p1", "p2"].map(|name| {
@@ -336,8 +334,11 @@ fn assert_mounted_beside(mount: &Mount, places: [&Path; 2]) {
     let refused = fs::write(places[0].join("f"), "x").unwrap_err();
     assert_eq!(refused.kind(), std::io::ErrorKind::ReadOnlyFilesystem);
     fs::write(mount.path("f"), "three").unwrap();
-    // Commands for the volume still find its own mount.
+    // Commands for the volume still find its own mount, and it is one volume.
     assert!(firn_ok(&["stat", mnt]).contains(mnt));
+    let all = firn_json(&["df", "--json"])["volumes"].clone();
+    let images = all.as_array().unwrap().iter().filter(|volume| volume["image"] == image);
+    assert_eq!(images.count(), 1, "{all:#}");
     let line = complaint(&["umount", mnt]);
     assert!(line.contains(first) && line.contains("is also mounted on"), "{line}");
     for place in [first, second] {

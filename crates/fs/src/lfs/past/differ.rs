@@ -209,7 +209,6 @@ impl Lfs {
         Ok(self.block_of_map(state, at, ptr)?.map_or_else(Vec::new, |block| ptrs_in(&block)))
     }
 
-    /// True if pointers of both states to one place are to the same block or record, wherever it is now, or both to none.
     fn is_same(
         &mut self,
         course: &Course,
@@ -217,19 +216,8 @@ impl Lfs {
         first: BlockPtr,
         second: BlockPtr,
     ) -> Outcome<bool> {
-        if first == second {
-            return Ok(true);
-        }
-        // What moves keeps its birth.
-        if !first.is_stored() || !second.is_stored() || first.birth != second.birth {
-            return Ok(false);
-        }
-        let first = self.follow(place, course.first.epoch, first)?;
-        let second = match &course.second {
-            Some(state) => self.follow(place, state.epoch, second)?,
-            None => second,
-        };
-        Ok(first == second)
+        let second_state = course.second.map(|state| state.epoch);
+        self.is_same_then(place, (course.first.epoch, first), (second_state, second))
     }
 
     /// Adds inodes of the present that are newer than its map. If there is more to come, only those before it.

@@ -8,7 +8,6 @@ use crate::error::{FsError, Outcome};
 use crate::lfs::Lfs;
 use crate::lfs::past::states::{StateRoot, root_of};
 use crate::store::{BlockKey, Fork};
-use firnfs_format::checkpoint::PointCursor;
 use firnfs_format::inode::{FORKS, Roots};
 use firnfs_format::table::TableEntry;
 use firnfs_format::{BlockIndex, BlockPtr, Epoch, InodeNo};
@@ -118,7 +117,9 @@ impl Lfs {
         }
         course.left -= 1;
         let place = self.place_of(&BlockKey { ino: course.ino, fork: Fork::Data, level, index });
-        if self.is_same_block(course, &place, old, new)? {
+        // Without a first state, there is no old pointer.
+        let first = course.first.unwrap_or_default();
+        if self.is_same_then(&place, (first, old), (Some(course.second), new))? {
             return Ok(());
         }
         if level == 0 || !new.is_stored() {
@@ -143,22 +144,6 @@ impl Lfs {
             }
         }
         Ok(())
-    }
-
-    /// True if pointers of both states to one place are to the same block, wherever it is now, or the place has none in both.
-    fn is_same_block(
-        &mut self,
-        course: &Course<'_>,
-        place: &PointCursor,
-        old: BlockPtr,
-        new: BlockPtr,
-    ) -> Outcome<bool> {
-        let Some(first) = course.first.filter(|_| old != new) else { return Ok(old == new) };
-        // What moves keeps its birth.
-        if !old.is_stored() || !new.is_stored() || old.birth != new.birth {
-            return Ok(false);
-        }
-        Ok(self.follow(place, first, old)? == self.follow(place, course.second, new)?)
     }
 }
 

@@ -55,6 +55,32 @@ impl Lfs {
         self.follow_through(Which::at(place), state, ptr, last)
     }
 
+    /// True if pointers of two states to one place are to the same block or record, wherever it is now, or both to none. `second` without
+    /// an epoch is a pointer of the present.
+    ///
+    /// # Errors
+    /// `Need`, `Corrupt`.
+    pub(in crate::lfs) fn is_same_then(
+        &mut self,
+        place: &PointCursor,
+        (first_state, first): (Epoch, BlockPtr),
+        (second_state, second): (Option<Epoch>, BlockPtr),
+    ) -> Outcome<bool> {
+        if first == second {
+            return Ok(true);
+        }
+        // What moves keeps its birth.
+        if !first.is_stored() || !second.is_stored() || first.birth != second.birth {
+            return Ok(false);
+        }
+        let first = self.follow(place, first_state, first)?;
+        let second = match second_state {
+            Some(state) => self.follow(place, state, second)?,
+            None => second,
+        };
+        Ok(first == second)
+    }
+
     /// Follows moves, all of them or those up to an epoch.
     fn follow_through(
         &mut self,
