@@ -26,7 +26,7 @@ pub const SUMMARY_ENTRY_BYTES: usize = 40;
 pub const FLAG_END: u16 = 4;
 /// Flag: written for a checkpoint; holds only inode map and usage blocks. Roll-forward skips its content.
 pub const FLAG_CHECKPOINT: u16 = 8;
-/// Flag: written by the cleaner.
+/// Flag: upkeep caused all of it: what the cleaner or coalescing moved, or the tables of a checkpoint that gains room.
 pub const FLAG_CLEANER: u16 = 16;
 /// Flag: copies of what only retained points see. Roll-forward takes nothing from them.
 pub const FLAG_PAST: u16 = 32;
@@ -224,6 +224,18 @@ pub fn summary_sectors(entries: usize) -> u32 {
 }
 
 impl Summary {
+    /// Length of the partial segment in bytes, padding included.
+    #[must_use]
+    pub fn len_bytes(&self) -> u64 {
+        u64::from(self.len_sectors) * u64::from(SECTOR_BYTES)
+    }
+
+    /// Those of them that upkeep caused, not users: all or none.
+    #[must_use]
+    pub fn upkeep_bytes(&self) -> u64 {
+        if self.flags & FLAG_CLEANER == 0 { 0 } else { self.len_bytes() }
+    }
+
     /// Writes header and entries to the start of `out`, sets `crc`.
     ///
     /// # Panics

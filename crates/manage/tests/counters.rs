@@ -20,7 +20,7 @@ fn counters(volume: &Volume<Lfs>) -> Counters {
 /// The part that summaries contain: bytes of the log, bytes of each kind, and bytes of no kind.
 fn log_bytes(counters: &Counters) -> Vec<u64> {
     let kinds = LogKind::ALL.map(|kind| counters.log_kind_bytes(kind));
-    [vec![counters.log_bytes, counters.log_summary_bytes], kinds.to_vec()].concat()
+    [vec![counters.log_bytes, counters.upkeep_log_bytes, counters.log_summary_bytes], kinds.to_vec()].concat()
 }
 
 /// Writes something of every kind: files with and without indirect blocks, directories with and without an index, attributes;
@@ -83,10 +83,23 @@ fn a_crash_loses_no_count_that_the_summaries_contain() {
 #[test]
 fn blocks_that_the_cleaner_moved_before_a_crash_count_as_log() {
     let device = new_device(16 << 20, 0);
-    let options = Options { write_threshold_bytes: 1 << 20, ..Options::default() };
-    let (volume, clock) = mount(&device, options);
+    let (volume, clock) = mount(&device, small_commits());
+    overwrite_at_random(&volume, &clock);
+    let before = counters(&volume);
+    assert!(before.cleaner_moved_bytes > 0);
+    drop(volume);
+    let (volume, _) = mount(&device, small_commits());
+    assert_eq!(log_bytes(&counters(&volume)), log_bytes(&before));
+}
+
+fn small_commits() -> Options {
+    Options { write_threshold_bytes: 1 << 20, ..Options::default() }
+}
+
+/// Writes a file of 4.8 MB, then as much seven times again, block by block at random places.
+fn overwrite_at_random(volume: &Volume<Lfs>, clock: &VirtualClock) {
     let blocks = 1_200;
-    let ino = create(&volume, InodeNo::ROOT, "file", Kind::Regular);
+    let ino = create(volume, InodeNo::ROOT, "file", Kind::Regular);
     let mut state = 1u64;
     for n in 0..8 * blocks {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -95,9 +108,21 @@ fn blocks_that_the_cleaner_moved_before_a_crash_count_as_log() {
         volume.write_all(ino, at * 4096, &pattern(n, 4096), false).unwrap();
     }
     volume.sync(Scope::All).unwrap();
-    let before = counters(&volume);
-    assert!(before.cleaner_moved_bytes > 0);
-    drop(volume);
-    let (volume, _) = mount(&device, options);
-    assert_eq!(log_bytes(&counters(&volume)), log_bytes(&before));
+}
+
+#[test]
+fn metadata_that_moves_cause_counts_as_upkeep() {
+    let [full, roomy] = [14 << 20, 256 << 20].map(|size_bytes| {
+        let (volume, clock) = mount(&new_device(size_bytes, 0), small_commits());
+        overwrite_at_random(&volume, &clock);
+        counters(&volume)
+    });
+    assert_eq!(full.user_bytes, roomy.user_bytes);
+    assert_eq!((roomy.cleaner_moved_bytes, roomy.upkeep_log_bytes), (0, 0), "there was room");
+    // The indirect blocks and records of what moved, and checkpoints for the cleaner, are no small part on a full volume.
+    assert!(full.cleaner_moved_bytes > 1 << 20, "{full:?}");
+    assert!(full.upkeep_log_bytes > full.cleaner_moved_bytes * 21 / 20, "{full:?}");
+    // What is left is what the same users cause where nothing is cleaned; they commit more often on a full volume.
+    let (new_bytes, expected) = (full.new_bytes() as f64, roomy.new_bytes() as f64);
+    assert!((0.98..1.06).contains(&(new_bytes / expected)), "{new_bytes} instead of {expected}: {full:?}");
 }

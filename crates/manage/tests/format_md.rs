@@ -235,7 +235,11 @@ fn flags() -> String {
                 summary::FLAG_CHECKPOINT.into(),
                 "holds only blocks of the inode map and the usage table; roll-forward skips its content",
             ),
-            row("CLEANER", summary::FLAG_CLEANER.into(), "written by the cleaner"),
+            row(
+                "CLEANER",
+                summary::FLAG_CLEANER.into(),
+                "upkeep caused it: blocks that moved, or the tables of a checkpoint that gains room",
+            ),
             row(
                 "PAST",
                 summary::FLAG_PAST.into(),

@@ -38,6 +38,7 @@ pub fn tick(sample: &Sample) -> Tick {
             user_bytes: sample.user_mb * MB,
             log_bytes: sample.log_mb * MB,
             moved_bytes: sample.moved_mb * MB,
+            upkeep_bytes: sample.moved_mb * MB,
             metadata_bytes: sample.metadata_mb * MB,
             ..Counters::default()
         },

@@ -25,9 +25,11 @@ pub struct Rates {
     pub seconds: f64,
     /// Content that users wrote, in bytes a second.
     pub user: f64,
-    /// Live bytes that the cleaner moved, a second.
+    /// What cleaning and coalescing wrote, metadata included, in bytes a second.
     pub cleaner: f64,
-    /// The part of the log that is no content of files, in bytes a second; also that part of what the cleaner moved.
+    /// Live bytes that they moved, a second.
+    pub moved: f64,
+    /// The part of the log that users caused and that is no content of files, in bytes a second.
     pub metadata: f64,
     /// Everything written to the log, in bytes a second.
     pub log: f64,
@@ -201,6 +203,8 @@ fn rates_between(last: &Tick, tick: &Tick) -> Rates {
     let seconds = (tick.now_ns.saturating_sub(last.now_ns) as f64 / 1e9).max(1e-3);
     let (was, is) = (&last.counters, &tick.counters);
     let rate = |was: u64, is: u64| is.saturating_sub(was) as f64 / seconds;
+    // Recordings of older versions know only what was moved.
+    let upkeep = |tick: &Tick| tick.counters.upkeep_bytes.max(tick.counters.moved_bytes);
     let sum = |tick: &Tick| {
         let all = tick.requests.iter();
         all.fold((0_u64, 0_u64), |(n, ns), kind| {
@@ -213,7 +217,8 @@ fn rates_between(last: &Tick, tick: &Tick) -> Rates {
     Rates {
         seconds,
         user: rate(was.user_bytes, is.user_bytes),
-        cleaner: rate(was.moved_bytes, is.moved_bytes),
+        cleaner: rate(upkeep(last), upkeep(tick)),
+        moved: rate(was.moved_bytes, is.moved_bytes),
         metadata: rate(was.metadata_bytes, is.metadata_bytes),
         log: rate(was.log_bytes, is.log_bytes),
         cleaner_read: rate(was.read_bytes, is.read_bytes),

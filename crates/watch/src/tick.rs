@@ -137,10 +137,13 @@ pub struct Counters {
     pub user_bytes: u64,
     /// Bytes written to the log.
     pub log_bytes: u64,
-    /// The part of them that is no content of files: directories, inodes, tables, summaries and padding.
+    /// The part of them that users caused and that is no content of files: directories, inodes, tables, summaries and padding.
     pub metadata_bytes: u64,
     /// Live bytes that the cleaner and coalescing moved; they are in `log_bytes` too.
     pub moved_bytes: u64,
+    /// All that cleaning and coalescing wrote to the log: what they moved, and its metadata.
+    #[serde(default)]
+    pub upkeep_bytes: u64,
     /// Bytes that the cleaner read.
     pub read_bytes: u64,
     /// Checkpoints.

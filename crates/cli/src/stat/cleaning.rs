@@ -98,9 +98,12 @@ impl RoomView {
 pub struct CleanedView {
     /// Bytes written to the log, summaries and padding included.
     pub log_bytes: u64,
-    /// The part of it that neither the cleaner nor coalescing moved. It includes the metadata and summaries that the moves caused:
-    /// nothing counts these apart.
+    /// The part of it that users caused: what they wrote, with its metadata and summaries.
     pub new_bytes: u64,
+    /// The other part: what cleaning and coalescing moved, the metadata that leads to it, the tables of checkpoints written to gain
+    /// room, and summaries. Versions that did not count it count only what was moved.
+    #[serde(default)]
+    pub upkeep_bytes: u64,
     /// Bytes of content that users wrote; null from a daemon of an older version that did not report it.
     #[serde(default)]
     pub user_bytes: Option<u64>,
@@ -155,14 +158,14 @@ impl CleanedView {
     fn of(counters: &Counters, segment_bytes: u64) -> Self {
         let by_cleaner = counters.segments_cleaned;
         let segments_cleaned = by_cleaner + counters.segments_cleaned_empty;
-        let moved_bytes = counters.cleaner_moved_bytes.saturating_add(counters.coalesced_bytes);
-        let new_bytes = counters.log_bytes.saturating_sub(moved_bytes);
+        let new_bytes = counters.new_bytes();
         let empty_share = share(counters.segments_cleaned_empty, segments_cleaned);
         let background = by_cleaner.saturating_sub(counters.segments_cleaned_on_demand);
         let utilisation = share(counters.cleaner_moved_bytes, by_cleaner * segment_bytes);
         Self {
             log_bytes: counters.log_bytes,
             new_bytes,
+            upkeep_bytes: counters.log_bytes - new_bytes,
             user_bytes: Some(counters.user_bytes),
             cost_per_user_byte: share(
                 counters.log_bytes.saturating_add(counters.cleaner_read_bytes),

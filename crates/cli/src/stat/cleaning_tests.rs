@@ -107,6 +107,8 @@ fn the_room_of_a_volume_adds_up_and_its_cleaning_is_counted() {
     assert!(all.segments_empty > 0 && all.segments_background + all.segments_on_demand > 0, "{all:?}");
     assert_eq!(all.segments_cleaned, all.segments_empty + all.segments_background + all.segments_on_demand);
     assert!(all.utilisation.is_some_and(|u| u > 0.1 && u < 1.0), "{all:?}");
+    assert_eq!(all.new_bytes + all.upkeep_bytes, all.log_bytes);
+    assert!(all.upkeep_bytes > all.moved_bytes, "metadata of what moved: {all:?}");
     assert!(
         all.write_cost.is_some_and(|cost| cost > 1.0) && all.measured_cost.is_some_and(|c| c > 1.0),
         "{all:?}"

@@ -29,8 +29,11 @@ struct Period<'a> {
 
 impl<'a> Period<'a> {
     fn of(title: impl Into<String>, cleaned: &'a CleanedView) -> Self {
-        let CleanedView { user_bytes, new_bytes, read_bytes, moved_bytes, coalesced_bytes, .. } = cleaned;
-        let sizes = [user_bytes.unwrap_or(0), *new_bytes, *read_bytes, *moved_bytes, *coalesced_bytes];
+        let CleanedView {
+            user_bytes, new_bytes, upkeep_bytes, read_bytes, moved_bytes, coalesced_bytes, ..
+        } = *cleaned;
+        let sizes =
+            [user_bytes.unwrap_or(0), new_bytes, upkeep_bytes, read_bytes, moved_bytes, coalesced_bytes];
         Self { title: title.into(), cleaned, unit: Unit::of_column(sizes.into_iter()) }
     }
 }
@@ -50,7 +53,8 @@ fn cleaned(out: &mut dyn Write, view: &CleaningView) -> io::Result<()> {
         writeln!(out, "    {name:<22}{}", cells(&|period| value(period.cleaned, period.unit)))
     };
     line("written by users", &|c, unit| c.user_bytes.map_or_else(|| "-".to_owned(), |n| unit.show_named(n)))?;
-    line("log besides moved data", &|c, unit| unit.show_named(c.new_bytes))?;
+    line("log, users' part", &|c, unit| unit.show_named(c.new_bytes))?;
+    line("log, cleaner's part", &|c, unit| unit.show_named(c.upkeep_bytes))?;
     line("segments cleaned", &|c, _| Count(c.segments_cleaned).to_string())?;
     line("= found empty", &|c, _| Count(c.segments_empty).to_string())?;
     line("+ in background", &|c, _| Count(c.segments_background).to_string())?;
@@ -237,7 +241,7 @@ mod tests {
             let line = text.lines().find(|line| line.trim_start().starts_with(name)).unwrap();
             line[26..].split_whitespace().collect::<Vec<_>>().join(" ")
         };
-        assert_eq!(row("log besides moved data"), "1.00 GiB");
+        assert_eq!(row("log, users' part"), "1.00 GiB");
         assert_eq!(row("read by the cleaner"), "0.92 GiB");
         assert_eq!(row("live, and moved"), "0.00 GiB");
         assert!(row("victims since mount").contains("live, GiB"), "{text}");

@@ -134,6 +134,7 @@ impl Look {
 fn of_store(lfs: &Lfs, taken: u64, now: TimeNs) -> Tick {
     let (geometry, counters, marks) = (lfs.geometry(), lfs.counters(), lfs.marks());
     let content_bytes = counters.log_kind_bytes(LogKind::File);
+    let moved_bytes = counters.cleaner_moved_bytes.saturating_add(counters.coalesced_bytes);
     let victims: Vec<Victim> = lfs
         .taken_since(taken)
         .map(|taken| Victim {
@@ -162,8 +163,9 @@ fn of_store(lfs: &Lfs, taken: u64, now: TimeNs) -> Tick {
         counters: Counters {
             user_bytes: counters.user_bytes,
             log_bytes: counters.log_bytes,
-            metadata_bytes: counters.log_bytes.saturating_sub(content_bytes),
-            moved_bytes: counters.cleaner_moved_bytes.saturating_add(counters.coalesced_bytes),
+            metadata_bytes: counters.new_bytes().saturating_sub(content_bytes.saturating_sub(moved_bytes)),
+            moved_bytes,
+            upkeep_bytes: counters.log_bytes - counters.new_bytes(),
             read_bytes: counters.cleaner_read_bytes,
             checkpoints: counters.checkpoints,
             cleaned: counters.segments_cleaned,

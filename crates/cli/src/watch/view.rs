@@ -61,10 +61,12 @@ pub struct WatchView {
     user_bytes: u64,
     /// Bytes written to the log since mkfs.
     log_bytes: u64,
-    /// The part of the log that is no content of files, in bytes.
+    /// The part of the log that users caused and that is no content of files, in bytes.
     metadata_bytes: u64,
     /// Live bytes that cleaning and coalescing moved.
     moved_bytes: u64,
+    /// The part of the log that they wrote, metadata included, in bytes.
+    upkeep_bytes: u64,
     /// Bytes that the cleaner read.
     read_bytes: u64,
     /// Checkpoints since mkfs.
@@ -102,7 +104,9 @@ struct RatesView {
     user_bytes_per_s: f64,
     /// Live bytes that the cleaner moved, a second.
     moved_bytes_per_s: f64,
-    /// What was written that is no content of files, in bytes a second.
+    /// What cleaning and coalescing wrote, metadata included, in bytes a second.
+    upkeep_bytes_per_s: f64,
+    /// What users caused that is no content of files, in bytes a second.
     metadata_bytes_per_s: f64,
     /// Everything written to the log, in bytes a second.
     log_bytes_per_s: f64,
@@ -166,7 +170,8 @@ impl WatchView {
     pub fn of(state: &State) -> Option<Self> {
         let tick = state.last.as_ref()?;
         let Marks { ready, waiting, reserve, low, high, idle_target } = tick.marks;
-        let Counters { user_bytes, log_bytes, metadata_bytes, moved_bytes, read_bytes, .. } = tick.counters;
+        let Counters { user_bytes, log_bytes, metadata_bytes, moved_bytes, upkeep_bytes, read_bytes, .. } =
+            tick.counters;
         let victims = tick.victims.iter().map(Into::into).collect();
         Some(Self {
             name: tick.volume.name.clone(),
@@ -195,6 +200,7 @@ impl WatchView {
             log_bytes,
             metadata_bytes,
             moved_bytes,
+            upkeep_bytes,
             read_bytes,
             checkpoints: tick.counters.checkpoints,
             segments_emptied: tick.counters.cleaned,
@@ -227,7 +233,8 @@ impl From<Rates> for RatesView {
         Self {
             interval_ms: rates.seconds * 1e3,
             user_bytes_per_s: rates.user,
-            moved_bytes_per_s: rates.cleaner,
+            moved_bytes_per_s: rates.moved,
+            upkeep_bytes_per_s: rates.cleaner,
             metadata_bytes_per_s: rates.metadata,
             log_bytes_per_s: rates.log,
             read_bytes_per_s: rates.cleaner_read,

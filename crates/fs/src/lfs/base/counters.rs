@@ -56,6 +56,10 @@ counters! {
     5 cleaner_read_bytes,
     /// Bytes that users wrote.
     6 user_bytes,
+    /// Of `log_bytes`, what cleaning and coalescing caused: the blocks that they moved, the metadata that leads to these, the tables
+    /// of checkpoints that were written to gain room, with their summaries and padding. Zero in volumes of older versions, for
+    /// what they wrote.
+    7 upkeep_log_bytes,
     /// Bytes of files' content written to the log. These and those of the following kinds make up `log_bytes`.
     16 log_file_bytes,
     /// Bytes of directories' content and indexes.
@@ -106,9 +110,18 @@ impl Counters {
         }
     }
 
-    /// Counts a partial segment that is laid out.
-    pub(in crate::lfs) fn count_partial(&mut self, len_bytes: u64, placed: &KindBytes) {
+    /// Bytes of the log that users caused, with their metadata and summaries: `log_bytes` without what upkeep caused.
+    #[must_use]
+    pub fn new_bytes(&self) -> u64 {
+        // Older versions counted only what was moved.
+        let moved_bytes = self.cleaner_moved_bytes.saturating_add(self.coalesced_bytes);
+        self.log_bytes.saturating_sub(self.upkeep_log_bytes.max(moved_bytes))
+    }
+
+    /// Counts partial segments, of which upkeep caused that many bytes.
+    pub(in crate::lfs) fn count_log(&mut self, len_bytes: u64, upkeep_bytes: u64, placed: &KindBytes) {
         self.log_bytes += len_bytes;
+        self.upkeep_log_bytes += upkeep_bytes;
         self.log_file_bytes += placed.of(LogKind::File);
         self.log_directory_bytes += placed.of(LogKind::Directory);
         self.log_attributes_bytes += placed.of(LogKind::Attributes);

@@ -4,7 +4,7 @@
 //! not lost: roll-forward reads all its summaries. They say what was written, but not why, so the counts of the cleaner's work,
 //! of coalesced files, of bytes that users wrote, and of checkpoints stay as in the checkpoint.
 //!
-//! Invariant: a tally adds for a batch exactly the counts that [`Counters::count_partial`] added when the batch was laid
+//! Invariant: a tally adds for a batch exactly the counts that [`Counters::count_log`] added when the batch was laid
 //! out. Caller: [`recovery`](super::recovery).
 
 use crate::lfs::base::counters::Counters;
@@ -12,7 +12,7 @@ use crate::lfs::base::kinds::{KindBytes, LogKind};
 use crate::lfs::base::scan::Partial;
 use crate::store::Fork;
 use firnfs_format::summary::{EntryKind, FLAG_PAST};
-use firnfs_format::{InodeNo, SECTOR_BYTES, Serial};
+use firnfs_format::{InodeNo, Serial};
 
 /// The root directory, from which a new volume rolls forward: counts since mkfs begin after it.
 const WRITTEN_BY_MKFS: Serial = Serial(1);
@@ -21,6 +21,7 @@ const WRITTEN_BY_MKFS: Serial = Serial(1);
 #[derive(Default)]
 pub(in crate::lfs) struct Tally {
     log_bytes: u64,
+    upkeep_bytes: u64,
     placed: KindBytes,
     /// Blocks of inodes whose type only the record, later in the batch, tells: file or directory.
     content: Vec<(InodeNo, u32)>,
@@ -32,7 +33,8 @@ impl Tally {
         if partial.summary.serial == WRITTEN_BY_MKFS {
             return;
         }
-        self.log_bytes += u64::from(partial.summary.len_sectors) * u64::from(SECTOR_BYTES);
+        self.log_bytes += partial.summary.len_bytes();
+        self.upkeep_bytes += partial.summary.upkeep_bytes();
         for entry in &partial.entries {
             let bytes = entry.ptr.stored_bytes();
             if partial.summary.flags & FLAG_PAST != 0 {
@@ -62,6 +64,6 @@ impl Tally {
         for (ino, bytes) in self.content {
             self.placed.add(LogKind::of_block(Fork::Data, 0, is_directory(ino)), bytes);
         }
-        counters.count_partial(self.log_bytes, &self.placed);
+        counters.count_log(self.log_bytes, self.upkeep_bytes, &self.placed);
     }
 }

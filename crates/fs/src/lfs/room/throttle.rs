@@ -14,6 +14,7 @@ use crate::clean::Candidate;
 use crate::engine::Step;
 use crate::error::{Outcome, Stop};
 use crate::lfs::Lfs;
+use crate::lfs::write::checkpoint::Occasion;
 use firnfs_format::TimeNs;
 
 /// A smaller burst lowers the recorded largest one by this part of it, because use changes.
@@ -83,12 +84,6 @@ pub(in crate::lfs) struct Throttle {
 }
 
 impl Lfs {
-    /// Log bytes that users caused, metadata included.
-    fn user_log_bytes(&self) -> u64 {
-        let moved_bytes = self.accounts.counters.cleaner_moved_bytes + self.accounts.counters.coalesced_bytes;
-        self.accounts.counters.log_bytes.saturating_sub(moved_bytes)
-    }
-
     /// Device bytes that cleaning took.
     fn cleaner_device_bytes(&self) -> u64 {
         self.accounts.counters.cleaner_read_bytes + self.accounts.counters.cleaner_moved_bytes
@@ -100,7 +95,7 @@ impl Lfs {
     }
 
     fn burst_so_far_bytes(&self) -> u64 {
-        self.user_log_bytes().saturating_sub(self.upkeep.throttle.burst_from_bytes)
+        self.accounts.counters.new_bytes().saturating_sub(self.upkeep.throttle.burst_from_bytes)
     }
 
     /// Notes where the clean segments stand between the marks; to be called once a step.
@@ -110,7 +105,8 @@ impl Lfs {
             self.upkeep.throttle.is_filling = false;
         } else if room.is_low() && !self.upkeep.throttle.is_filling {
             self.upkeep.throttle.is_filling = true;
-            self.upkeep.throttle.filling_since = (self.user_log_bytes(), self.cleaner_device_bytes());
+            self.upkeep.throttle.filling_since =
+                (self.accounts.counters.new_bytes(), self.cleaner_device_bytes());
         }
     }
 
@@ -127,7 +123,7 @@ impl Lfs {
             return false;
         }
         let (user_bytes, cleaner_bytes) = self.upkeep.throttle.filling_since;
-        let user_bytes = self.user_log_bytes().saturating_sub(user_bytes);
+        let user_bytes = self.accounts.counters.new_bytes().saturating_sub(user_bytes);
         let cleaner_bytes = self.cleaner_device_bytes().saturating_sub(cleaner_bytes);
         let credit_bytes = CREDIT_SEGMENTS * u64::from(self.geo.segment_bytes);
         is_quiet || self.room_now().is_at_reserve() || cleaner_bytes < user_bytes + credit_bytes
@@ -267,7 +263,7 @@ impl Lfs {
     pub(in crate::lfs) fn note_burst(&mut self) {
         if !self.upkeep.throttle.is_burst {
             self.upkeep.throttle.is_burst = true;
-            self.upkeep.throttle.burst_from_bytes = self.user_log_bytes();
+            self.upkeep.throttle.burst_from_bytes = self.accounts.counters.new_bytes();
         }
     }
 
@@ -310,7 +306,7 @@ impl Lfs {
         let largest_bytes =
             self.upkeep.throttle.largest_burst_bytes.saturating_sub(burst_bytes / FORGET_PART);
         self.upkeep.throttle.largest_burst_bytes = largest_bytes.max(burst_bytes);
-        self.upkeep.throttle.burst_from_bytes = self.user_log_bytes();
+        self.upkeep.throttle.burst_from_bytes = self.accounts.counters.new_bytes();
         if self.due.has_changed() || self.room_now().waiting > 0 {
             self.upkeep.throttle.phase = Phase::Freeing(CHECKPOINTS_TO_FREE);
         }
@@ -323,7 +319,7 @@ impl Lfs {
         }
         let is_waited_for = left == CHECKPOINTS_TO_FREE || self.room_now().waiting > 0;
         if left > 0 && is_waited_for {
-            match self.background_checkpoint(now)? {
+            match self.background_checkpoint(now, Occasion::Room)? {
                 Step::Worked => self.upkeep.throttle.phase = Phase::Freeing(left - 1),
                 Step::Stuck => self.end_round(false),
                 Step::Waiting | Step::Idle(_) => return Ok(Step::Waiting),

@@ -24,6 +24,7 @@ use crate::lfs::map::blockmap::Turn;
 use crate::lfs::upkeep::coalesce_plan::{Move, Window};
 use crate::lfs::upkeep::seams::{Seams, Target};
 use crate::lfs::upkeep::survey::Survey;
+use crate::lfs::write::checkpoint::Occasion;
 use crate::lfs::write::commit::Cause;
 use crate::lfs::write::log::{Log, data_log};
 use crate::store::{Scope, Store};
@@ -246,7 +247,7 @@ impl Lfs {
             return Ok(RoomFor::AfterCleaning);
         }
         if !self.writer.jobs.checkpoint_under_way() {
-            self.checkpoint(now, false)?;
+            self.checkpoint(now, Occasion::Room)?;
         }
         Err(Stop::Room)
     }

@@ -14,6 +14,7 @@
 use crate::error::{Outcome, Stop};
 use crate::lfs::Lfs;
 use crate::lfs::base::damage::Thing;
+use crate::lfs::write::checkpoint::Occasion;
 use crate::mutation::{Mutation, is_on};
 use firnfs_format::checkpoint::Checkpoint;
 use firnfs_format::{Epoch, SegmentId, TimeNs};
@@ -110,7 +111,7 @@ impl Lfs {
     pub(in crate::lfs) fn checkpoint_before_last(&mut self, now: TimeNs) -> Outcome<()> {
         let has_changed = self.due.has_changed() || self.dirty_bytes() > 0;
         if self.options.discard && has_changed && !self.upkeep.discard.is_ending {
-            self.checkpoint(now, false)?;
+            self.checkpoint(now, Occasion::Due)?;
             self.upkeep.discard.is_ending = true;
         }
         Ok(())

@@ -16,6 +16,7 @@ use crate::lfs::base::damage::Thing;
 use crate::lfs::base::geometry::Geometry;
 use crate::lfs::room::throttle::Cleaned;
 use crate::lfs::upkeep::clean::Aim;
+use crate::lfs::write::checkpoint::Occasion;
 use crate::lfs::write::commit::Cause;
 use crate::lfs::write::shrinking::{Shrinking, Stage};
 use crate::store::Scope;
@@ -294,7 +295,7 @@ impl Lfs {
         if self.writer.shrinking.as_ref().is_some_and(|shrinking| shrinking.in_vain >= IN_VAIN_MAX) {
             return Err(FsError::NoSpace.into());
         }
-        self.checkpoint(now, false)?;
+        self.checkpoint(now, Occasion::Room)?;
         if let Some(shrinking) = &mut self.writer.shrinking {
             shrinking.in_vain += 1;
         }
@@ -344,7 +345,7 @@ impl Lfs {
     fn state_step(&mut self, now: TimeNs) -> Outcome<ShrinkPhase> {
         let durable = self.tables.durable_epoch;
         if !self.writer.shrinking.as_ref().is_some_and(|shrinking| shrinking.is_in_both_slots(durable)) {
-            self.checkpoint(now, false)?;
+            self.checkpoint(now, Occasion::Room)?;
             return Ok(ShrinkPhase::Stating);
         }
         if self.is_end_used() {

@@ -4,6 +4,7 @@ use crate::engine::{Pressure, Step};
 use crate::error::{Outcome, Stop};
 use crate::lfs::Lfs;
 use crate::lfs::room::throttle::Cleaned;
+use crate::lfs::write::checkpoint::Occasion;
 use crate::lfs::write::commit::Cause;
 use crate::store::{Preparation, Prepared, Scope};
 use firnfs_format::TimeNs;
@@ -121,7 +122,7 @@ impl Lfs {
             return self.background_commit(now);
         }
         let is_due = self.checkpoint_due_by_size() && !self.writer.jobs.checkpoint_under_way();
-        if is_due && self.background_checkpoint(now)? == Step::Worked {
+        if is_due && self.background_checkpoint(now, Occasion::Due)? == Step::Worked {
             return Ok(Step::Worked);
         }
         if let Some(step) = self.make_room(now, pressed)? {
@@ -136,7 +137,7 @@ impl Lfs {
             return Ok(step);
         }
         if self.checkpoint_in_ms(now) == 0 {
-            return self.background_checkpoint(now);
+            return self.background_checkpoint(now, Occasion::Due);
         }
         if self.discard_step()? {
             return Ok(Step::Worked);
@@ -199,11 +200,11 @@ impl Lfs {
         }
     }
 
-    pub(in crate::lfs) fn background_checkpoint(&mut self, now: TimeNs) -> Outcome<Step> {
+    pub(in crate::lfs) fn background_checkpoint(&mut self, now: TimeNs, occasion: Occasion) -> Outcome<Step> {
         if !self.writer.jobs.checkpoint_under_way() && self.prepare_background(now)? {
             return Ok(Step::Worked);
         }
-        match self.checkpoint(now, false) {
+        match self.checkpoint(now, occasion) {
             Ok(()) => {
                 self.upkeep.cleaning.wants_checkpoint = false;
                 Ok(Step::Worked)
@@ -235,7 +236,7 @@ impl Lfs {
             return Ok(Some(Step::Waiting));
         }
         if self.has_room_waiting() {
-            return self.background_checkpoint(now).map(Some);
+            return self.background_checkpoint(now, Occasion::Room).map(Some);
         }
         let is_quiet = !self.upkeep.cleaning.is_on_demand && self.idle_pause_ms(now) == 0;
         if !pressed && !self.may_clean_on_demand(is_quiet) {
@@ -252,14 +253,14 @@ impl Lfs {
             // blocks died.
             Ok(Cleaned::Nothing) if self.upkeep.cleaning.finds_empty || pressed && self.due.has_changed() => {
                 self.upkeep.cleaning.finds_empty = false;
-                self.background_checkpoint(now).map(Some)
+                self.background_checkpoint(now, Occasion::Room).map(Some)
             }
             Ok(Cleaned::Nothing) if !pressed => {
                 self.upkeep.throttle.rests_since = self.rest();
                 Ok(None)
             }
             Err(Stop::Room) if self.tables.usage.changed_len() > 0 => {
-                self.background_checkpoint(now).map(Some)
+                self.background_checkpoint(now, Occasion::Room).map(Some)
             }
             Ok(Cleaned::Nothing) | Err(Stop::Room) => Ok(pressed.then(|| self.no_way())),
             Err(stop) => Err(stop),
@@ -276,7 +277,7 @@ impl Lfs {
     /// # Errors
     /// `Need`; `Room` while a checkpoint is under way; `ReadOnly`.
     pub fn checkpoint_now(&mut self, now: TimeNs) -> Outcome<()> {
-        self.checkpoint(now, false)
+        self.checkpoint(now, Occasion::Due)
     }
 
     /// Clean unmount: commits everything and writes a checkpoint that says so. After it the volume accepts no changes; a second
@@ -288,7 +289,7 @@ impl Lfs {
         if self.standing.is_closed() {
             return Ok(());
         }
-        let result = self.checkpoint_before_last(now).and_then(|()| self.checkpoint(now, true));
+        let result = self.checkpoint_before_last(now).and_then(|()| self.checkpoint(now, Occasion::Unmount));
         match &result {
             Ok(()) => self.standing.close(),
             Err(Stop::Fail(why)) => self.give_up(why),

@@ -17,7 +17,7 @@ use crate::mutation::{Mutation, is_on};
 use crate::store::Scope;
 use firnfs_device::AlignedBuf;
 use firnfs_format::checkpoint::{Checkpoint, Span, TableRoot};
-use firnfs_format::summary::{Entry, EntryKind, FLAG_CHECKPOINT, FLAG_END};
+use firnfs_format::summary::{Entry, EntryKind, FLAG_CHECKPOINT, FLAG_CLEANER, FLAG_END};
 use firnfs_format::{BlockPtr, Epoch, InodeNo, SECTOR_BYTES, SegmentId, TimeNs};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,18 +25,37 @@ use std::sync::Arc;
 /// Clean segments that a checkpoint may take beyond those of the batch it begins with.
 pub(in crate::lfs) const CHECKPOINT_SEGMENTS: usize = 4;
 
+/// Why a checkpoint is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::lfs) enum Occasion {
+    /// It is due, or somebody asked for it.
+    Due,
+    /// Upkeep needs it: only checkpoints find emptied segments and make them ready. What it writes of the tables counts as upkeep's.
+    Room,
+    /// It is the mount's last.
+    Unmount,
+}
+
+impl Occasion {
+    /// Flags of the partial segments with the tables.
+    fn flags(self) -> u16 {
+        let cause = if self == Self::Room { FLAG_CLEANER } else { 0 };
+        FLAG_CHECKPOINT | FLAG_END | cause
+    }
+}
+
 impl Lfs {
     /// Commits everything, writes both tables and queues the checkpoint slot.
     ///
     /// # Errors
     /// `Need`; `Room` while a checkpoint is under way or clean segments are short; `ReadOnly`.
-    pub(in crate::lfs) fn checkpoint(&mut self, now: TimeNs, clean: bool) -> Outcome<()> {
-        let result = self.try_checkpoint(now, clean);
+    pub(in crate::lfs) fn checkpoint(&mut self, now: TimeNs, occasion: Occasion) -> Outcome<()> {
+        let result = self.try_checkpoint(now, occasion);
         self.upkeep.gathering = matches!(result, Err(Stop::Need(_)));
         result
     }
 
-    fn try_checkpoint(&mut self, now: TimeNs, clean: bool) -> Outcome<()> {
+    fn try_checkpoint(&mut self, now: TimeNs, occasion: Occasion) -> Outcome<()> {
         self.standing.refuse()?;
         if self.writer.jobs.checkpoint_under_way()
             || self.writer.is_held_back && self.upkeep.next_point.is_none()
@@ -59,15 +78,15 @@ impl Lfs {
         let leaving = imap_old.values().copied().collect();
         let (usage_leaves, usage_old) = self.close_usage_set(leaving, imap_blocks)?;
         // From here on nothing stops.
-        self.write_imap(now, &imap_leaves, &imap_old);
-        let emptied = self.write_usage(now, &usage_leaves, &usage_old);
+        self.write_imap(now, &imap_leaves, &imap_old, occasion.flags());
+        let emptied = self.write_usage(now, &usage_leaves, &usage_old, occasion.flags());
         if let Some((segment, live_bytes)) = self.tables.usage.take_wrong() {
             // The accounts on the device are wrong: no checkpoint is built on them.
             let what = format!("live bytes of segment {segment}");
             self.wrong_account(what, 0, live_bytes);
         }
         self.standing.refuse()?;
-        self.queue_slot(now, clean, emptied);
+        self.queue_slot(now, occasion == Occasion::Unmount, emptied);
         Ok(())
     }
 
@@ -98,7 +117,13 @@ impl Lfs {
         }
     }
 
-    fn write_imap(&mut self, now: TimeNs, leaves: &BTreeSet<u64>, old: &BTreeMap<(u32, u64), BlockPtr>) {
+    fn write_imap(
+        &mut self,
+        now: TimeNs,
+        leaves: &BTreeSet<u64>,
+        old: &BTreeMap<(u32, u64), BlockPtr>,
+        flags: u16,
+    ) {
         let limit = self.tables.imap.limit();
         let written = self.tables.imap.table.blocks_written(leaves, limit);
         if leaves.is_empty() {
@@ -123,7 +148,7 @@ impl Lfs {
                 self.tables.imap.table.placed(&mut self.shelf, &mut staged, level, index, ptr);
                 writer.entries.push(table_entry(InodeNo::INODE_MAP, level, index, ptr));
             }
-            self.finish_partial(now, &plan, writer, log, FLAG_CHECKPOINT | FLAG_END);
+            self.finish_partial(now, &plan, writer, log, flags);
         }
     }
 
@@ -133,6 +158,7 @@ impl Lfs {
         now: TimeNs,
         leaves: &BTreeSet<u64>,
         old: &BTreeMap<(u32, u64), BlockPtr>,
+        flags: u16,
     ) -> Vec<SegmentId> {
         let limit = self.geo.segments;
         let written = self.tables.usage.table.blocks_written(leaves, limit);
@@ -161,7 +187,7 @@ impl Lfs {
                 self.tables.usage.table.placed(&mut self.shelf, &mut staged, level, index, ptr);
                 writer.entries.push(table_entry(InodeNo::SEGMENT_USAGE, level, index, ptr));
             }
-            self.finish_partial(now, plan, writer, own_log, FLAG_CHECKPOINT | FLAG_END);
+            self.finish_partial(now, plan, writer, own_log, flags);
         }
         emptied
     }

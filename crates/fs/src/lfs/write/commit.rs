@@ -472,8 +472,10 @@ impl Lfs {
         self.writer.log.prev_crc = summary.crc;
         let addr = self.geo.addr(plan.segment, plan.start_sector);
         let parcel = Arc::new(writer.parcel);
-        self.accounts.counters.count_partial(parcel.len_bytes() as u64, &writer.placed);
-        self.due.note_log(parcel.len_bytes() as u64);
+        let len_bytes = parcel.len_bytes() as u64;
+        let upkeep_bytes = summary.upkeep_bytes();
+        self.accounts.counters.count_log(len_bytes, upkeep_bytes, &writer.placed);
+        self.due.note_log(len_bytes);
         self.shelf.launch(addr, parcel.clone());
         self.writer.jobs.push_partial(serial, addr, self.geo.device_bytes(addr), parcel);
     }

@@ -41,7 +41,7 @@ const NAP: Duration = Duration::from_millis(100);
 pub struct Logged {
     /// Bytes that were written to the log.
     pub log_bytes: u64,
-    /// Those of them that neither the cleaner nor coalescing moved.
+    /// Those of them that users caused; the others cleaning and coalescing did.
     pub new_bytes: u64,
 }
 

@@ -43,12 +43,12 @@ const COLUMNS: [Column; 9] = [
         text: |aged| format!("{:.2}", aged.amplification()),
     },
     Column {
-        title: "moved",
-        meaning: "of a log: bytes that the cleaner and coalescing moved, for each other byte that was written to the log",
+        title: "upkeep",
+        meaning: "of a log: bytes written to it because of cleaning and coalescing, metadata included, for each other byte that was written to it",
         text: |aged| {
             aged.logged.map_or_else(none, |logged| {
-                let moved_bytes = logged.log_bytes.saturating_sub(logged.new_bytes);
-                format!("{:.2}", moved_bytes as f64 / logged.new_bytes.max(1) as f64)
+                let upkeep_bytes = logged.log_bytes.saturating_sub(logged.new_bytes);
+                format!("{:.2}", upkeep_bytes as f64 / logged.new_bytes.max(1) as f64)
             })
         },
     },

@@ -101,10 +101,9 @@ impl Used {
         (log.segments_cleaned_empty as f64 - metadata) / (self.cleaned() - metadata).max(1.0)
     }
 
-    /// Bytes written to the log and read by the cleaner, for each byte that the cleaner did not move.
+    /// Bytes written to the log and read by the cleaner, for each byte of the log that users caused.
     pub fn bytes_a_new_byte(&self) -> f64 {
-        let new_bytes = self.log.log_bytes.saturating_sub(self.log.cleaner_moved_bytes);
-        (self.log.log_bytes + self.log.cleaner_read_bytes) as f64 / new_bytes.max(1) as f64
+        (self.log.log_bytes + self.log.cleaner_read_bytes) as f64 / self.log.new_bytes().max(1) as f64
     }
 }
 
