@@ -1,34 +1,36 @@
 #!/usr/bin/env bash
 # What it costs to be watched: random rewrites of 64 KiB with fsync, without and with `firn watch` on a terminal of its own. Prints a table.
 #
-#   scripts/bench-watch.sh [--quick] [--rounds N] [--firn PROGRAM]
+#   scripts/bench-watch.sh [--quick] [--pairs N] [--firn PROGRAM]
 #
-# Pairs of the same writes, one watched and one not, in alternating order, at --interval 1 and 0.1. The goal is 1% of the throughput at most.
-# Processor times are those of all threads (schedstat). --quick takes half of the writes, a smaller volume, and four rounds; --firn measures
-# that program and builds none.
-# Takes half an hour, and 2.5 GB under $TMPDIR. Run it on a quiet machine.
+# The image is in memory: no device sets the pace, so processors do, and what watching takes of them shows most. One writer writes all the
+# time; `firn watch` is stopped (SIGSTOP) and goes on in turns of as many writes as take about 2 s. Two neighbouring turns are a pair, and
+# the order alternates. The goal is 1% of the throughput at most. Processor times are those of all threads (schedstat). --quick takes a
+# smaller volume and ten pairs; --firn measures that program and builds none.
+# Takes a quarter of an hour, and 2.5 GB of memory. Run it on a quiet machine.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
 
 readonly BLOCK_KIB=64 BLOCKS_OF_AN_FSYNC=16 INTERVALS=(1 0.1)
-rounds='' is_quick='' firn=''
+pairs='' is_quick='' firn=''
 while [ $# -gt 0 ]; do
     case $1 in
         --quick) is_quick=yes ;;
-        --rounds) rounds=${2:?} && shift ;;
+        --pairs) pairs=${2:?} && shift ;;
         --firn) firn=${2:?} && shift ;;
         *) die "'$1' is not an option; see the head of the script" ;;
     esac
     shift
 done
 if [ "$is_quick" ]; then
-    : "${rounds:=4}"
-    image_mib=512 file_mib=320 writes=1600 scattering=6400
+    : "${pairs:=10}"
+    image_mib=512 file_mib=320 scattering=6400
 else
-    : "${rounds:=40}"
-    image_mib=2048 file_mib=1400 writes=3200 scattering=32000
+    : "${pairs:=100}"
+    image_mib=2048 file_mib=1400 scattering=32000
 fi
+readonly TURN_S=2
 
 need fuse3 fusermount3
 need perl perl
@@ -41,7 +43,8 @@ if [ ! "$firn" ]; then
 fi
 firn=$(realpath "$firn")
 daemon='' watcher=''
-dir=$(mktemp -d)
+[ -w /dev/shm ] || die "/dev/shm cannot be written to, and the image has to be in memory"
+dir=$(mktemp -d -p /dev/shm)
 cleanup() {
     [ -z "$watcher" ] || kill "$watcher" 2>/dev/null || true
     [ -z "$daemon" ] || kill "$daemon" 2>/dev/null || true
@@ -54,28 +57,54 @@ load=$(cut -d ' ' -f 1 /proc/loadavg)
 # processor_ns PID: what all threads of a process have used of the processors.
 processor_ns() { awk '{ sum += $1 } END { printf "%.0f\n", sum }' /proc/"$1"/task/*/schedstat; }
 
-# rewrites SEED COUNT: of the file, at random places; the last ones are durable in the end.
+# rewrites SEED COUNT [TURNS WATCHER TERMINAL]: of the file, at random places; the last ones are durable in the end. COUNT writes in each of TURNS turns, in
+# which the watcher runs or is stopped. Prints for each turn: watched or alone, microseconds, and the processor times of the daemon and
+# of the watcher in nanoseconds.
 rewrites() {
-    perl -MIO::Handle -e '
-        my ($path, $seed, $count, $blocks, $bytes, $each) = @ARGV;
+    perl -MIO::Handle -MTime::HiRes=time,sleep -e '
+        STDOUT->autoflush(1);
+        my ($path, $blocks, $bytes, $each, $daemon, $seed, $count, $turns, $watcher, $terminal) = @ARGV;
         srand $seed;
         open my $file, "+<", $path or die "$path: $!\n";
         my $block = join "", map { chr int rand 256 } 1 .. $bytes;
-        for my $n (1 .. $count) {
-            substr $block, 0, 8, pack "NN", $seed, $n;
-            sysseek $file, int(rand $blocks) * $bytes, 0 or die "seek: $!\n";
-            syswrite($file, $block) == $bytes or die "write: $!\n";
-            $n % $each or $file->sync or die "fsync: $!\n";
+        my $used = sub {
+            my $sum = 0;
+            for my $stat (glob "/proc/$_[0]/task/*/schedstat") {
+                open my $text, "<", $stat or next;
+                $sum += (split " ", <$text>)[0];
+            }
+            return $sum;
+        };
+        my $n = 0;
+        for my $turn (0 .. ($turns || 1) - 1) {
+            # alone, watched, watched, alone, ...
+            my $is_watched = ($turn + 1 & 2) != 0;
+            # script stops when what runs on its terminal does.
+            kill $is_watched ? "CONT" : "STOP", $watcher, $terminal or die "firn watch has ended\n" if $watcher;
+            sleep 0.1 if $watcher;
+            my @before = map { $used->($_) } $daemon, $watcher || 0;
+            my $began = time;
+            for (1 .. $count) {
+                substr $block, 0, 8, pack "NN", $seed, ++$n;
+                sysseek $file, int(rand $blocks) * $bytes, 0 or die "seek: $!\n";
+                syswrite($file, $block) == $bytes or die "write: $!\n";
+                $n % $each or $file->sync or die "fsync: $!\n";
+            }
+            $file->sync or die "fsync: $!\n";
+            my $us = int(1e6 * (time - $began));
+            my @after = map { $used->($_) } $daemon, $watcher || 0;
+            printf "%s %d %d %d\n", $is_watched ? "watched" : "alone", $us, $after[0] - $before[0], $after[1] - $before[1]
+                if $watcher;
         }
-        $file->sync or die "fsync: $!\n";
-    ' "$dir/mnt/file" "$1" "$2" $((file_mib * 1024 / BLOCK_KIB)) $((BLOCK_KIB * 1024)) "$BLOCKS_OF_AN_FSYNC"
+    ' "$dir/mnt/file" $((file_mib * 1024 / BLOCK_KIB)) $((BLOCK_KIB * 1024)) "$BLOCKS_OF_AN_FSYNC" "$daemon" "$@"
 }
 
 # watch INTERVAL: on a terminal of 120 by 40 where nobody types, until unwatch.
 watch() {
     rm -f "$dir/watcher"
+    # A session of its own: a stopped process in ours would end the writer (SIGHUP).
     # shellcheck disable=SC2016  # the inner shell is to expand it
-    TERM=xterm script -qec "stty cols 120 rows 40; sh -c 'echo \$\$ >$dir/watcher; exec $firn watch $dir/mnt --interval $1'" /dev/null \
+    TERM=xterm setsid script -qec "stty cols 120 rows 40; sh -c 'echo \$\$ >$dir/watcher; exec $firn watch $dir/mnt --interval $1'" /dev/null \
         <"$dir/keys" >"$dir/screen" 2>&1 &
     script=$!
     until [ -s "$dir/watcher" ]; do sleep 0.01; done
@@ -86,85 +115,50 @@ watch() {
 }
 
 unwatch() {
+    kill -CONT "$script" "$watcher"
     kill "$watcher"
     wait "$script" || true
     watcher=''
 }
 
-# measure INTERVAL ROUND [watched]: adds a line to the samples: interval, round, watched or alone, microseconds, processor time of the daemon and of the watcher
-# in nanoseconds.
+# measure INTERVAL: adds a line to the samples for each pair: the interval; microseconds alone and watched; processor time of the daemon, alone and watched, and
+# of the watcher.
 measure() {
-    local began ended daemon_ns watcher_ns=0 before=0
     "$firn" sync "$dir/mnt"
-    if [ "$3" = watched ]; then
-        watch "$1"
-        before=$(processor_ns "$watcher")
-    else
-        # The same rest as before a watched load: the cleaner may use it.
-        sleep 1
-    fi
-    daemon_ns=$(processor_ns "$daemon")
-    began=$EPOCHREALTIME
-    rewrites "$2" "$writes"
-    ended=$EPOCHREALTIME
-    daemon_ns=$(($(processor_ns "$daemon") - daemon_ns))
-    if [ "$3" = watched ]; then
-        watcher_ns=$(($(processor_ns "$watcher") - before))
-        unwatch
-    fi
-    echo "$1 $2 $3 $((${ended/./} - ${began/./})) $daemon_ns $watcher_ns" >>"$dir/samples"
-}
-
-pairs() {
-    local interval round
-    for interval in "${INTERVALS[@]}"; do
-        for ((round = 1; round <= rounds; round++)); do
-            if ((round % 2)); then
-                measure "$interval" "$round" alone
-                measure "$interval" "$round" watched
-            else
-                measure "$interval" "$round" watched
-                measure "$interval" "$round" alone
-            fi
-            echo
-        done
-    done
+    watch "$1"
+    rewrites 1 "$writes" $((2 * pairs)) "$watcher" "$script" | awk -v interval="$1" '
+        { us[$1] = $2; daemon[$1] = $3; own[$1] = $4 }
+        NR % 2 == 0 { print interval, us["alone"], us["watched"], daemon["alone"], daemon["watched"], own["watched"]; fflush() }
+    ' | tee -a "$dir/samples"
+    unwatch
 }
 
 table() {
     echo "| firn watch --interval | MB/s alone | time, watched / alone | daemon's processor time, watched / alone | processor of firn watch | goal |"
     echo "|---|---|---|---|---|---|"
-    awk -v bytes=$((writes * BLOCK_KIB * 1024)) -v rounds="$rounds" '
-        # The value below which that share of a list lies.
-        function quantile(text, share,    list, count, i, j, held, at) {
-            count = split(text, list, " ")
-            for (i = 2; i <= count; i++) {
-                held = list[i]
-                for (j = i - 1; j > 0 && list[j] + 0 > held + 0; j--) list[j + 1] = list[j]
-                list[j + 1] = held
-            }
-            at = 1 + (count - 1) * share
-            i = int(at)
-            return list[i] + (i < count ? (at - i) * (list[i + 1] - list[i]) : 0)
+    # Mean and interval of 95% of the logarithms.
+    awk -v bytes=$((writes * BLOCK_KIB * 1024)) '
+        function mean(sum, count) { return exp(sum / count) }
+        function half(sum, squares, count,    variance) {
+            variance = (squares - sum * sum / count) / (count - 1)
+            return 1.96 * sqrt((variance > 0 ? variance : 0) / count)
         }
-        function shown(text, form) {
-            return sprintf(form " (" form "-" form ")", quantile(text, 0.5), quantile(text, 0.25), quantile(text, 0.75))
+        function shown(sum, squares, count,    width) {
+            width = half(sum, squares, count)
+            return sprintf("%.4f (%.4f-%.4f)", mean(sum, count), exp(sum / count - width), exp(sum / count + width))
         }
-        { if (!($1 in known)) { known[$1] = 1; order[++intervals] = $1 }
-          us[$1, $2, $3] = $4; daemon[$1, $2, $3] = $5; watcher[$1, $2] += $6 }
+        { if (!($1 in count)) order[++intervals] = $1
+          count[$1]++; alone[$1] += $2; watched[$1] += $3; own[$1] += $6
+          time = log($3 / $2); cpu = log($5 / $4)
+          times[$1] += time; times2[$1] += time * time; cpus[$1] += cpu; cpus2[$1] += cpu * cpu }
         END {
             for (n = 1; n <= intervals; n++) {
-                at = order[n]; times = ratios = cpu = own = ""
-                for (r = 1; r <= rounds; r++) {
-                    times = times " " bytes / us[at, r, "alone"]
-                    ratios = ratios " " us[at, r, "watched"] / us[at, r, "alone"]
-                    cpu = cpu " " daemon[at, r, "watched"] / daemon[at, r, "alone"]
-                    own = own " " watcher[at, r] / us[at, r, "watched"] / 10
-                }
-                verdict = quantile(ratios, 0.5) > 1.01 ? "**missed**" : "met"
-                if (quantile(ratios, 0.25) <= 1.01 && quantile(ratios, 0.75) > 1.01) verdict = verdict ", within the noise"
-                printf "| %s s | %s | %s | %s | %s %% | <= 1.01: %s |\n", at, shown(times, "%.0f"), shown(ratios, "%.3f"),
-                    shown(cpu, "%.3f"), shown(own, "%.2f"), verdict
+                at = order[n]
+                low = exp(times[at] / count[at] - half(times[at], times2[at], count[at]))
+                high = exp(times[at] / count[at] + half(times[at], times2[at], count[at]))
+                verdict = high <= 1.01 ? "met" : low > 1.01 ? "**missed**" : "within the noise"
+                printf "| %s s | %.0f | %s | %s | %.2f %% | <= 1.01: %s |\n", at, bytes * count[at] / alone[at],
+                    shown(times[at], times2[at], count[at]), shown(cpus[at], cpus2[at], count[at]), own[at] / watched[at] / 10, verdict
             }
         }' "$dir/samples"
 }
@@ -183,12 +177,16 @@ until mountpoint -q "$dir/mnt"; do
 done
 head -c $((file_mib << 20)) /dev/urandom >"$dir/mnt/file"
 # From the first pair on, the log is as scattered as it stays.
+began=$EPOCHREALTIME
 rewrites 0 $scattering
-say "${#INTERVALS[@]} times $rounds pairs of $writes writes"
-# In this shell, so that it knows what to end.
-pairs > >(counted $((${#INTERVALS[@]} * rounds)))
-echo "$("$firn" --version), $(date -u +%F); $(nproc) processors, Linux $(uname -r), $(df --output=fstype "$dir" | tail -1) beneath the image;" \
-    "$rounds pairs a row, medians with quartiles; load average before the run: $load."
+ended=$EPOCHREALTIME
+writes=$((scattering * TURN_S * 1000000 / (${ended/./} - ${began/./})))
+say "${#INTERVALS[@]} times $pairs pairs of $writes writes"
+for interval in "${INTERVALS[@]}"; do
+    measure "$interval" > >(counted "$pairs")
+done
+echo "$("$firn" --version), $(date -u +%F); $(nproc) processors, Linux $(uname -r), the image in memory; $pairs pairs a row, means with" \
+    "intervals of 95%; load average before the run: $load."
 echo
 table
 "$firn" umount "$dir/mnt"

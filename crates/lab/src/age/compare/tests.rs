@@ -42,7 +42,7 @@ fn the_table_has_each_ratio_and_the_page_stands_alone() {
     assert_eq!(cell(0, "new MB/s"), "500");
     assert_eq!(cell(0, "layout"), "0.75, -");
     assert_eq!(cell(0, "written to disk"), "2.00");
-    assert_eq!((cell(0, "moved"), cell(1, "moved")), ("0.50", "-"));
+    assert_eq!((cell(0, "upkeep"), cell(1, "upkeep")), ("0.50", "-"));
     assert_eq!(cell(1, "ops/s young, old"), "200, 200");
     let page = report.html(&Origin::of("firn age compare <x>")).unwrap();
     assert!(page.contains("a &lt;b&gt; repository") && page.contains("compare &lt;x&gt;"));
