@@ -22,7 +22,7 @@
 
 use crate::error::{FsError, Outcome};
 use crate::fetch::Token;
-use crate::store::{Store, Ticket};
+use crate::store::{Scope, Store, Ticket};
 use firnfs_device::{DeviceError, Request};
 use firnfs_format::TimeNs;
 use std::fmt::Debug;
@@ -203,6 +203,12 @@ pub trait Engine: Store {
 
     /// True if the blocks that a background step requested are not needed any more.
     fn gives_way(&self, _now: TimeNs) -> bool {
+        false
+    }
+
+    /// True while a commit of that scope, for somebody who waits for it, has to wait for requests under way: those of the one before it,
+    /// of which a state is kept.
+    fn holds_commit(&self, _scope: Scope) -> bool {
         false
     }
 

@@ -208,3 +208,79 @@ fn a_named_automatic_point_stays() {
     volume.close().unwrap();
     assert_sound(&device);
 }
+
+/// What a file of that name was in a state; `None` if there was none.
+fn content_then(volume: &Volume<Lfs>, epoch: Epoch, name: &str) -> Option<Vec<u8>> {
+    let root = volume.run(|vfs, _| vfs.store_mut().look_into(epoch)).unwrap();
+    let found = volume.run(|vfs, now| vfs.lookup(now, root, name.as_bytes(), false));
+    let node = match found {
+        Err(FsError::NotFound) => return None,
+        found => found.unwrap(),
+    };
+    let mut bytes = vec![0; node.size_bytes as usize];
+    assert_eq!(volume.read(node.ino, 0, &mut bytes).unwrap(), bytes.len());
+    Some(bytes)
+}
+
+#[test]
+fn what_was_synced_is_a_point_however_soon_it_is_deleted() {
+    let device = new_device(64 << 20, 0);
+    let (volume, clock) = mount(&device, Options::default());
+    keep(&volume, 30);
+    let ino = create(&volume, InodeNo::ROOT, "report", Kind::Regular);
+    let versions = 40_u64;
+    let mut made = Vec::new();
+    for version in 0..versions {
+        // Hardly any time passes: not even a millisecond between some of them.
+        clock.advance_ms((version % 2) as i64);
+        write(&volume, ino, 0, version, 5_000 + version as usize).unwrap();
+        volume.sync(Scope::All).unwrap();
+        made.push(points(&volume).last().unwrap().epoch);
+    }
+    unlink(&volume, InodeNo::ROOT, "report").unwrap();
+    volume.sync(Scope::All).unwrap();
+    volume.sync(Scope::All).unwrap();
+    assert_eq!(points(&volume).len(), versions as usize + 1, "a sync without a change makes none");
+    for (version, epoch) in (0..versions).zip(&made) {
+        let then = content_then(&volume, *epoch, "report").unwrap();
+        assert!(then == pattern(version, 5_000 + version as usize), "version {version}");
+    }
+    assert_eq!(content_then(&volume, points(&volume).last().unwrap().epoch, "report"), None);
+    // After a crash the points of all syncs are there, but for the last, whose checkpoint nobody waited for.
+    drop(volume);
+    let (volume, _) = mount(&device, Options::default());
+    let epochs: Vec<Epoch> = points(&volume).iter().map(|point| point.epoch).collect();
+    assert!(made.iter().all(|epoch| epochs.contains(epoch)), "{epochs:?}");
+    volume.close().unwrap();
+    assert_sound(&device);
+}
+
+#[test]
+fn commits_by_age_are_points_and_those_of_one_file_are_none() {
+    let (volume, clock) = mount(&new_device(64 << 20, 0), Options::default());
+    keep(&volume, 30);
+    let ino = create(&volume, InodeNo::ROOT, "log", Kind::Regular);
+    volume.sync(Scope::All).unwrap();
+    for made in 1..10 {
+        assert_eq!(points(&volume).len(), made);
+        write(&volume, ino, 0, made as u64, 5_000).unwrap();
+        volume.sync(Scope::File(ino)).unwrap();
+        assert_eq!(points(&volume).len(), made, "an fsync of one file leaves other changes out");
+        write(&volume, ino, 0, made as u64, 6_000).unwrap();
+        clock.advance_ms(5_001);
+        volume.background().unwrap();
+    }
+}
+
+#[test]
+fn without_a_rule_that_keeps_all_syncs_make_no_points() {
+    let (volume, _) = mount(&new_device(64 << 20, 0), Options::default());
+    let hourly = Retention { percent: 30, rules: vec![Rule { every_s: 3_600, for_s: 86_400 }] };
+    volume.run(|vfs, now| vfs.store_mut().set_retention(now, hourly.clone())).unwrap();
+    let ino = create(&volume, InodeNo::ROOT, "log", Kind::Regular);
+    for round in 0..20 {
+        write(&volume, ino, 0, round, 5_000).unwrap();
+        volume.sync(Scope::All).unwrap();
+    }
+    assert_eq!(points(&volume), []);
+}

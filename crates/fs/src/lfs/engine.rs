@@ -9,7 +9,7 @@ use super::write::jobs::Landed;
 use crate::engine::{Engine, Job, JobId, Pressure, Step, Verify};
 use crate::error::{FsError, Outcome};
 use crate::fetch::Token;
-use crate::store::{BlockKey, Buf, Store, Ticket, padded};
+use crate::store::{BlockKey, Buf, Scope, Store, Ticket, padded};
 use firnfs_device::DeviceError;
 use firnfs_format::{BlockPtr, Epoch, InodeNo, TimeNs};
 use std::sync::Arc;
@@ -87,6 +87,10 @@ impl Engine for Lfs {
 
     fn gives_way(&self, now: TimeNs) -> bool {
         self.gives_way_to_users(now)
+    }
+
+    fn holds_commit(&self, scope: Scope) -> bool {
+        self.is_point(scope) && self.writer.jobs.checkpoint_under_way()
     }
 
     fn shrink_caches(&mut self) {

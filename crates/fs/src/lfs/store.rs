@@ -460,7 +460,7 @@ impl Store for Lfs {
             // Nothing was changed, so everything is durable.
             return Ok(self.writer.jobs.durable());
         }
-        let ticket = self.commit_scope(now, scope, Cause::Wanted)?;
+        let ticket = self.commit_as_point(now, scope)?;
         self.writer.jobs.want(self.writer.log.serial);
         if scope == Scope::All {
             self.due.note_clean(self.writer.log.serial, self.writer.jobs.durable_serial());

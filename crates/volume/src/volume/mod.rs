@@ -374,7 +374,16 @@ impl<S: Engine> Volume<S> {
         loop {
             match self.run(|vfs, now| vfs.prepare_commit(now, scope, &mut preparation))? {
                 Prepared::Part => *has_begun = true,
-                Prepared::Rest => return self.run(|vfs, now| vfs.commit(now, scope)),
+                Prepared::Rest => {
+                    let ticket = self.run(|vfs, now| match vfs.store().holds_commit(scope) {
+                        true => Ok(None),
+                        false => vfs.commit(now, scope).map(Some),
+                    })?;
+                    if let Some(ticket) = ticket {
+                        return Ok(ticket);
+                    }
+                    self.until(|vfs| Ok((!vfs.store().holds_commit(scope)).then_some(())))?;
+                }
                 Prepared::Whole(ticket) => return Ok(ticket),
             }
         }

@@ -4,7 +4,9 @@ use crate::error::{FsError, Outcome, Stop};
 use crate::lfs::Lfs;
 use crate::lfs::base::kinds::LogKind;
 use crate::lfs::past::retention;
-use crate::store::{State, Title};
+use crate::lfs::write::checkpoint::Occasion;
+use crate::lfs::write::commit::Cause;
+use crate::store::{Scope, State, Ticket, Title};
 use firnfs_format::checkpoint::{POINT_NAME_MAX, Point, RULES_MAX, Retention};
 use firnfs_format::{Epoch, TimeNs};
 use std::borrow::Cow;
@@ -93,10 +95,10 @@ impl Lfs {
     }
 
     /// The state that a checkpoint has just written becomes a point, if somebody has asked for that or retention wants it.
-    pub(in crate::lfs) fn add_point(&mut self, now: TimeNs) {
+    pub(in crate::lfs) fn add_point(&mut self, now: TimeNs, occasion: Occasion) {
         let name = self.upkeep.next_point.take();
         self.upkeep.both_slots |= name.is_some();
-        if name.is_none() && !self.wants_automatic_point(now) {
+        if name.is_none() && !self.wants_automatic_point(now, occasion) {
             return;
         }
         self.tables.points.push(Point {
@@ -112,7 +114,37 @@ impl Lfs {
         self.retain(now);
     }
 
-    fn wants_automatic_point(&mut self, now: TimeNs) -> bool {
+    /// True if retention keeps each commit of the whole volume for a while. Those that are due by age, and those that somebody waits for,
+    /// are checkpoints then, so that they can be points.
+    pub(in crate::lfs) fn keeps_commits(&self) -> bool {
+        let Retention { percent, rules } = &self.tables.points.retention;
+        *percent > 0 && rules.iter().any(|rule| rule.every_s == 0) && !self.writer.is_held_back
+    }
+
+    /// True if a commit of that scope, for somebody who waits for it, is to be a point.
+    pub(in crate::lfs) fn is_point(&self, scope: Scope) -> bool {
+        let has_news = || self.due.has_changed() || self.dirty_bytes() > 0;
+        scope == Scope::All && self.keeps_commits() && has_news()
+    }
+
+    /// Commits a scope for somebody who waits for it. A commit of the whole volume is a checkpoint if retention keeps each of them.
+    /// While the one before it is under way, a commit is all that it is; the driver waits for that ([`Engine::holds_commit`]).
+    ///
+    /// [`Engine::holds_commit`]: crate::engine::Engine::holds_commit
+    ///
+    /// # Errors
+    /// As [`Self::commit_scope`].
+    pub(in crate::lfs) fn commit_as_point(&mut self, now: TimeNs, scope: Scope) -> Outcome<Ticket> {
+        if self.is_point(scope) && !self.writer.jobs.checkpoint_under_way() {
+            match self.checkpoint(now, Occasion::Due) {
+                Err(Stop::Room) => {}
+                other => return other.map(|()| Ticket(self.writer.log.serial.0)),
+            }
+        }
+        self.commit_scope(now, scope, Cause::Wanted)
+    }
+
+    fn wants_automatic_point(&mut self, now: TimeNs, occasion: Occasion) -> bool {
         let points = &self.tables.points;
         let is_wanted = points.retention.percent > 0 && !points.retention.rules.is_empty();
         if !is_wanted
@@ -124,7 +156,10 @@ impl Lfs {
         }
         let last = points.list().last();
         let is_news = last.is_none_or(|last| last.imap.ptr != self.tables.imap.table.root.ptr);
-        let gap_ms = AUTOMATIC_GAP_MS.min(self.options.checkpoint_interval_ms);
+        let gap_ms = match occasion {
+            Occasion::Due | Occasion::Unmount if self.keeps_commits() => 0,
+            _ => AUTOMATIC_GAP_MS.min(self.options.checkpoint_interval_ms),
+        };
         let is_soon = |last: &Point| now.millis_since(last.time) < gap_ms;
         if !is_news || retention::automatic(points.list()).last().is_some_and(is_soon) {
             return false;
@@ -242,5 +277,6 @@ impl Lfs {
     }
 }
 
-/// Milliseconds between two automatic points at least, unless checkpoints are to be more frequent. Large writes make them so.
+/// Milliseconds between two automatic points at least where retention does not keep each commit, and between those of checkpoints
+/// that gain room: a point of each of these would hold what cleaning is to free.
 const AUTOMATIC_GAP_MS: u64 = 10_000;

@@ -129,6 +129,9 @@ impl Lfs {
             return Ok(step);
         }
         if self.commit_in_ms(now) == 0 {
+            if self.keeps_commits() && self.dirty_bytes() > 0 && !self.writer.jobs.checkpoint_under_way() {
+                return self.background_checkpoint(now, Occasion::Due);
+            }
             let step = self.background_commit(now)?;
             if self.dirty_bytes() == 0 {
                 self.writer.jobs.want(self.writer.log.serial);

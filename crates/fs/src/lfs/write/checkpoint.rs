@@ -86,7 +86,7 @@ impl Lfs {
             self.wrong_account(what, 0, live_bytes);
         }
         self.standing.refuse()?;
-        self.queue_slot(now, occasion == Occasion::Unmount, emptied);
+        self.queue_slot(now, occasion, emptied);
         Ok(())
     }
 
@@ -224,18 +224,18 @@ impl Lfs {
     }
 
     /// Puts the slot in line, after everything it refers to.
-    pub(in crate::lfs) fn queue_slot(&mut self, now: TimeNs, clean: bool, emptied: Vec<SegmentId>) {
+    pub(in crate::lfs) fn queue_slot(&mut self, now: TimeNs, occasion: Occasion, emptied: Vec<SegmentId>) {
         // One incarnation wrote all that may follow this checkpoint.
         self.tables.spans =
             vec![Span { from: self.writer.log.serial.next(), incarnation: self.writer.log.incarnation }];
         let (_, segments) = self.stated_size();
         self.writer.is_held_back = false;
         debug_assert!(self.tables.points.rows.is_written(), "the file has the rows that this checkpoint has");
-        self.add_point(now);
+        self.add_point(now, occasion);
         self.add_branch();
         let checkpoint = self.snapshot(
             now,
-            clean,
+            occasion == Occasion::Unmount,
             emptied.iter().filter(|segment| segment.0 < segments).count() as u32,
             self.tables.imap.table.root,
             self.tables.usage.table.root,

@@ -37,7 +37,10 @@ impl Lfs {
             return Ok(Prepared::Part);
         }
         if preparation.batch.is_some() {
-            return Ok(Prepared::Whole(Ticket(self.writer.log.serial.0)));
+            // A point holds also what was changed meanwhile.
+            let is_point = scope == Scope::All && cause == Cause::Wanted && self.keeps_commits();
+            let ticket = Ticket(self.writer.log.serial.0);
+            return Ok(if is_point { Prepared::Rest } else { Prepared::Whole(ticket) });
         }
         let dirty_blocks = self.shelf.cache.dirty_bytes() / u64::from(self.geo.block_bytes);
         let left = *preparation.content_blocks.get_or_insert(dirty_blocks as usize);
