@@ -7,7 +7,7 @@
 # time; `firn watch` is stopped (SIGSTOP) and goes on in turns of as many writes as take about 2 s. Two neighbouring turns are a pair, and
 # the order alternates. The goal is 1% of the throughput at most. Processor times are those of all threads (schedstat). --quick takes a
 # smaller volume and ten pairs; --firn measures that program and builds none.
-# Takes a quarter of an hour, and 2.5 GB of memory. Run it on a quiet machine.
+# Takes half an hour, and 2.5 GB of memory. Run it on a quiet machine.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -27,7 +27,7 @@ if [ "$is_quick" ]; then
     : "${pairs:=10}"
     image_mib=512 file_mib=320 scattering=6400
 else
-    : "${pairs:=100}"
+    : "${pairs:=200}"
     image_mib=2048 file_mib=1400 scattering=32000
 fi
 readonly TURN_S=2
@@ -115,8 +115,9 @@ watch() {
 }
 
 unwatch() {
-    kill -CONT "$script" "$watcher"
+    # What is stopped does not end, and script may stop once more.
     kill "$watcher"
+    until ! kill -CONT "$watcher" "$script" 2>/dev/null; do sleep 0.05; done
     wait "$script" || true
     watcher=''
 }
@@ -177,10 +178,11 @@ until mountpoint -q "$dir/mnt"; do
 done
 head -c $((file_mib << 20)) /dev/urandom >"$dir/mnt/file"
 # From the first pair on, the log is as scattered as it stays.
-began=$EPOCHREALTIME
 rewrites 0 $scattering
+began=$EPOCHREALTIME
+rewrites 0 $((scattering / 4))
 ended=$EPOCHREALTIME
-writes=$((scattering * TURN_S * 1000000 / (${ended/./} - ${began/./})))
+writes=$((scattering / 4 * TURN_S * 1000000 / (${ended/./} - ${began/./})))
 say "${#INTERVALS[@]} times $pairs pairs of $writes writes"
 for interval in "${INTERVALS[@]}"; do
     measure "$interval" > >(counted "$pairs")
