@@ -117,7 +117,10 @@ watch() {
 unwatch() {
     # What is stopped does not end, and script may stop once more.
     kill "$watcher"
-    until ! kill -CONT "$watcher" "$script" 2>/dev/null; do sleep 0.05; done
+    for _ in {1..20}; do
+        kill -CONT "$watcher" "$script" 2>/dev/null || true
+        sleep 0.05
+    done
     wait "$script" || true
     watcher=''
 }
