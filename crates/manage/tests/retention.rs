@@ -246,6 +246,17 @@ fn what_was_synced_is_a_point_however_soon_it_is_deleted() {
         assert!(then == pattern(version, 5_000 + version as usize), "version {version}");
     }
     assert_eq!(content_then(&volume, points(&volume).last().unwrap().epoch, "report"), None);
+    // Each has a name of its own, by which it is found.
+    let titles = |store: &Lfs| store.states().unwrap().map(|state| (state.title(), state.epoch)).collect();
+    let titles: Vec<(String, Epoch)> = volume.run(|vfs, _| Ok(titles(vfs.store()))).unwrap();
+    for (title, epoch) in &titles {
+        let path = [".firn", "history", title.as_str()];
+        let find = |dir, name: &&str| {
+            volume.run(|vfs, now| vfs.lookup(now, dir, name.as_bytes(), false)).unwrap().ino
+        };
+        let root = volume.run(|vfs, _| vfs.store_mut().look_into(*epoch)).unwrap();
+        assert_eq!(path.iter().fold(InodeNo::ROOT, find), root, "{title}");
+    }
     // After a crash the points of all syncs are there, but for the last, whose checkpoint nobody waited for.
     drop(volume);
     let (volume, _) = mount(&device, Options::default());

@@ -20,7 +20,7 @@ pub(crate) mod declared;
 pub(crate) mod recharges;
 mod retained;
 
-pub use retained::{Branch, State, States, Title};
+pub use retained::{Branch, State, States, Title, time_of_next};
 
 use crate::digest::Digest;
 use crate::error::{FsError, Outcome};

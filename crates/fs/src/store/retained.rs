@@ -30,28 +30,28 @@ impl State<'_> {
 #[derive(Clone, Copy, Debug)]
 pub struct Title<'a> {
     name: &'a [u8],
-    /// If it is the name of a time.
-    seconds: Option<i64>,
+    /// If it is the name of a time: the seconds since 1970 and, if it has them, the milliseconds.
+    time: Option<(i64, Option<i64>)>,
 }
 
 impl<'a> Title<'a> {
     /// Reads a name.
     #[must_use]
     pub fn of(name: &'a [u8]) -> Self {
-        Self { name, seconds: seconds_in(name) }
+        Self { name, time: time_in(name) }
     }
 
     /// True if it has the form of a time: a state that is made by itself later could have the same.
     #[must_use]
     pub fn is_time(&self) -> bool {
-        self.seconds.is_some()
+        self.time.is_some()
     }
 
     /// True for the state that has it.
     #[must_use]
     pub fn is_of(&self, state: &State<'_>) -> bool {
-        match self.seconds {
-            Some(seconds) if state.name.is_empty() => state.time.0.div_euclid(1_000_000_000) == seconds,
+        match self.time {
+            Some(time) if state.name.is_empty() => parts(state.time) == time,
             _ => !state.name.is_empty() && state.name.as_bytes() == self.name,
         }
     }
@@ -70,18 +70,45 @@ pub struct Branch {
     pub name: String,
 }
 
-/// A time as "2026-11-24T13:45:10Z".
+const MILLISECOND_NS: i64 = 1_000_000;
+const SECOND_NS: i64 = 1_000_000_000;
+
+/// The time of a state that is made by itself, where the last one was made at `last`: `now`, moved as little as its name needs
+/// to be another. Of the states of a second the first is called by it, and the others by the millisecond as well: their times are whole
+/// milliseconds, and that of the first is not, unless it is the whole second.
+#[must_use]
+pub fn time_of_next(now: TimeNs, last: Option<TimeNs>) -> TimeNs {
+    let (second, millis) = (now.0.div_euclid(SECOND_NS), now.0.div_euclid(MILLISECOND_NS));
+    // A clock that was set back by more than that leaves older names, and none is made longer for it.
+    let is_near =
+        |last: &TimeNs| last.0.div_euclid(SECOND_NS) >= second && last.0 < now.0.saturating_add(SECOND_NS);
+    match last.filter(is_near) {
+        Some(last) => TimeNs(millis.max(last.0.div_euclid(MILLISECOND_NS) + 1) * MILLISECOND_NS),
+        None => TimeNs(now.0 + i64::from(parts(now).1.is_some())),
+    }
+}
+
+/// The seconds since 1970 of a time, and its milliseconds if its name has them.
+fn parts(time: TimeNs) -> (i64, Option<i64>) {
+    let (seconds, rest_ns) = (time.0.div_euclid(SECOND_NS), time.0.rem_euclid(SECOND_NS));
+    let has_millis = rest_ns > 0 && rest_ns % MILLISECOND_NS == 0;
+    (seconds, has_millis.then_some(rest_ns / MILLISECOND_NS))
+}
+
+/// A time as "2026-11-24T13:45:10Z", or as "2026-11-24T13:45:10.250Z".
 fn time_name(time: TimeNs) -> String {
-    let seconds = time.0.div_euclid(1_000_000_000);
+    let (seconds, millis) = parts(time);
+    let millis = millis.map_or_else(String::new, |millis| format!(".{millis:03}"));
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
     let (year, month, day) = civil(days);
     let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{millis}Z")
 }
 
-/// The seconds since 1970 that a name of that form means. A date that no calendar has means none.
-fn seconds_in(name: &[u8]) -> Option<i64> {
-    let form = b"dddd-dd-ddTdd:dd:ddZ";
+/// What a name of one of these forms means. A date that no calendar has means nothing.
+fn time_in(name: &[u8]) -> Option<(i64, Option<i64>)> {
+    let form: &[u8] =
+        if name.contains(&b'.') { b"dddd-dd-ddTdd:dd:dd.dddZ" } else { b"dddd-dd-ddTdd:dd:ddZ" };
     let is_as = |(c, form): (&u8, &u8)| if *form == b'd' { c.is_ascii_digit() } else { c == form };
     if name.len() != form.len() || !name.iter().zip(form).all(is_as) {
         return None;
@@ -91,7 +118,8 @@ fn seconds_in(name: &[u8]) -> Option<i64> {
     // From the first of the year on it is a few steps to any day.
     let first = days_before(number(0..4));
     let day = (first..first + 366).find(|day| civil(*day) == (number(0..4), number(5..7), number(8..10)))?;
-    Some(day * 86_400 + number(11..13) * 3_600 + number(14..16) * 60 + number(17..19))
+    let seconds = day * 86_400 + number(11..13) * 3_600 + number(14..16) * 60 + number(17..19);
+    Some((seconds, name.contains(&b'.').then(|| number(20..23))))
 }
 
 /// Days from 1970-01-01 to the first of a year's January.
@@ -133,6 +161,38 @@ mod tests {
             assert!(title.is_time() && title.is_of(&State { epoch: Epoch(1), time, name: "" }), "{name}");
             assert!(!title.is_of(&State { epoch: Epoch(1), time: TimeNs(time.0 + 1_000_000_000), name: "" }));
             assert!(!title.is_of(&State { epoch: Epoch(1), time, name: "other" }));
+        }
+    }
+
+    #[test]
+    fn states_of_one_second_have_names_of_their_own() {
+        let begin_ns = 1_795_527_910 * SECOND_NS;
+        let mut last = None;
+        let mut names = Vec::new();
+        // A clock that stands still now and then, and comes close to the second's end.
+        for now_ns in
+            [250_000_000, 250_000_400, 250_000_400, 251_900_000, 999_500_000, 999_600_000, 999_700_000]
+        {
+            let time = time_of_next(TimeNs(begin_ns + now_ns), last);
+            assert!(
+                last.is_none_or(|last| last < time)
+                    && (time.0 - begin_ns - now_ns).abs() < 2 * MILLISECOND_NS
+            );
+            names.push(time_name(time));
+            last = Some(time);
+        }
+        let second = "2026-11-24T13:45:1";
+        let ends = ["0Z", "0.251Z", "0.252Z", "0.253Z", "0.999Z", "1Z", "1.001Z"];
+        assert_eq!(names, ends.map(|end| format!("{second}{end}")));
+        // The second that the last one was moved into is taken.
+        let next = time_of_next(TimeNs(begin_ns + SECOND_NS), last);
+        assert_eq!(time_name(next), format!("{second}1.002Z"));
+        for name in &names {
+            let title = Title::of(name.as_bytes());
+            let is_of = |time: &i64| title.is_of(&State { epoch: Epoch(1), time: TimeNs(*time), name: "" });
+            assert!(title.is_time());
+            let times: Vec<i64> = (0..2_000).map(|ms| begin_ns + ms * MILLISECOND_NS).filter(is_of).collect();
+            assert!(times.len() <= 1, "{name}: {times:?}");
         }
     }
 

@@ -6,8 +6,8 @@ use crate::lfs::base::kinds::LogKind;
 use crate::lfs::past::retention;
 use crate::lfs::write::checkpoint::Occasion;
 use crate::lfs::write::commit::Cause;
-use crate::store::{Scope, State, Ticket, Title};
-use firnfs_format::checkpoint::{POINT_NAME_MAX, Point, RULES_MAX, Retention};
+use crate::store::{Scope, State, Ticket, Title, time_of_next};
+use firnfs_format::checkpoint::{MAX_POINTS, POINT_NAME_MAX, Point, RULES_MAX, Retention};
 use firnfs_format::{Epoch, TimeNs};
 use std::borrow::Cow;
 
@@ -101,9 +101,11 @@ impl Lfs {
         if name.is_none() && !self.wants_automatic_point(now, occasion) {
             return;
         }
+        let last = retention::automatic(self.tables.points.list()).next_back().map(|point| point.time);
+        let time = if name.is_none() { time_of_next(now, last) } else { now };
         self.tables.points.push(Point {
             epoch: self.tables.epoch,
-            time: now,
+            time,
             imap: firnfs_format::checkpoint::TableRoot { special: 0, ..self.tables.imap.table.root },
             next_ino: self.tables.imap.next_ino,
             live_bytes: self.accounts.live_bytes() - self.past_bytes(),
@@ -161,10 +163,10 @@ impl Lfs {
             _ => AUTOMATIC_GAP_MS.min(self.options.checkpoint_interval_ms),
         };
         let is_soon = |last: &Point| now.millis_since(last.time) < gap_ms;
-        if !is_news || retention::automatic(points.list()).last().is_some_and(is_soon) {
+        if !is_news || retention::automatic(points.list()).next_back().is_some_and(is_soon) {
             return false;
         }
-        if points.is_full() {
+        if points.len() + NAMED_POINTS >= MAX_POINTS {
             self.begin_drop_of(retention::least_missed(&self.points_without_clones(), now));
             return false;
         }
@@ -277,6 +279,8 @@ impl Lfs {
     }
 }
 
+/// Automatic points leave that many to people.
+const NAMED_POINTS: usize = 4_096;
 /// Milliseconds between two automatic points at least where retention does not keep each commit, and between those of checkpoints
 /// that gain room: a point of each of these would hold what cleaning is to free.
 const AUTOMATIC_GAP_MS: u64 = 10_000;

@@ -33,7 +33,7 @@ pub(in crate::lfs) fn least_missed(points: &[Point], now: TimeNs) -> Option<Epoc
 }
 
 /// The automatic points that nobody drops yet, oldest first.
-pub(in crate::lfs) fn automatic(points: &[Point]) -> impl Iterator<Item = &Point> {
+pub(in crate::lfs) fn automatic(points: &[Point]) -> impl DoubleEndedIterator<Item = &Point> {
     points.iter().filter(|point| point.is_automatic && point.dropped_to.is_none())
 }
 

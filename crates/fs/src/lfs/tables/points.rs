@@ -97,6 +97,11 @@ impl Points {
         self.list.is_empty()
     }
 
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
     /// True if there is no room for another one.
     pub fn is_full(&self) -> bool {
         self.list.len() >= MAX_POINTS
