@@ -126,7 +126,7 @@ fn run(cli: Cli, name: String) -> Done<ExitCode> {
         Command::Dump(args) => dump::run(&args, &mut output),
         Command::Fsck(args) => return Ok(fsck::run(&args, &mut output)),
         Command::Scrub(args) => return scrub::run(&args, &mut output),
-        Command::Clean(args) => clean::run(&args, &mut output),
+        Command::Clean(args) => return clean::run(&args, &mut output),
         Command::Quota(args) => quota::run(&args, &mut output),
         Command::Resize(args) => return resize::run(&args, &mut output),
         Command::Watch(args) => watch::run(&args, &mut output),

@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::ops::AddAssign;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Most segments of one pass, and their bytes: as many as the daemon moves at once.
 const SEGMENTS: u64 = 16;
@@ -20,6 +21,8 @@ const SEGMENT_BYTES: u64 = 16 << 20;
 const AGE_GRAIN_NS: u64 = 1_000_000_000;
 /// Bytes of summaries that moving a segment costs; segments that would gain less are not cleaned.
 const OVERHEAD_BYTES: u64 = 8192;
+/// How long Ctrl-C waits for the daemon's answer while the cleaner waits for writes.
+const STOP_WITHIN_MS: u64 = 200;
 
 /// What a pass did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
@@ -76,12 +79,15 @@ impl Cleaner {
         self.ask("segwait", json!({ "timeout_ms": 0 }))
     }
 
-    /// Waits until a segment has been written since `room` was reported, however long that takes.
-    pub fn wait(&mut self, room: Room) -> Result<(), ClientError> {
+    /// Waits until a segment has been written since `room` was reported, however long that takes, or until `stop` is set.
+    pub fn wait(&mut self, room: Room, stop: &AtomicBool) -> Result<(), ClientError> {
         let segment_bytes = self.segments_page(0)?.segment_bytes;
         let until_bytes = room.log_bytes.saturating_add(u64::from(segment_bytes));
-        // The daemon answers after a minute, if nothing was written. To clean again then would gain as little as before.
-        while self.ask::<Room>("segwait", json!({ "log_bytes": room.log_bytes }))?.log_bytes < until_bytes {}
+        let request = json!({ "log_bytes": room.log_bytes, "timeout_ms": STOP_WITHIN_MS });
+        // To clean again before something was written would gain as little as before.
+        while !stop.load(Ordering::SeqCst)
+            && self.ask::<Room>("segwait", request.clone())?.log_bytes < until_bytes
+        {}
         self.stubborn.clear();
         Ok(())
     }

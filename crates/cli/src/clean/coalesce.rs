@@ -8,6 +8,7 @@
 
 use super::failure_of;
 use crate::failure::{Done, Failure};
+use crate::interrupt;
 use crate::output::Output;
 use crate::port::wire::{Coalesced, Shortage};
 use crate::progress::Bar;
@@ -18,6 +19,8 @@ use serde_json::json;
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Lines about what is left that are shown to people.
 const LINES: usize = 20;
@@ -41,17 +44,19 @@ struct Summary {
     left: Vec<String>,
     /// Files and directories that could not be read, with the reasons.
     errors: Vec<String>,
+    /// Ctrl-C or SIGTERM ended it.
+    stopped: bool,
 }
 
 /// Runs the command.
 ///
 /// # Errors
 /// Not a mount, a volume without a log, or a file that could not be put in order.
-pub(super) fn run(path: &Path, json: bool, output: &mut Output) -> Done {
+pub(super) fn run(path: &Path, json: bool, stop: &AtomicBool, output: &mut Output) -> Done<ExitCode> {
     let (mut client, _) = Client::for_path(path).map_err(|e| failure_of(&e))?;
     let bar = Bar::endless();
     let mut summary = Summary::default();
-    let walked = walk(&mut client, path, &mut summary, &bar);
+    let walked = walk(&mut client, path, &mut summary, &bar, stop);
     drop(bar);
     walked.map_err(|e| failure_of(&e))?;
     output.show(json, &summary, |out| {
@@ -64,7 +69,8 @@ pub(super) fn run(path: &Path, json: bool, output: &mut Output) -> Done {
             Bytes(moved_bytes)
         )?;
         let before = Count(seams_before).of("seam", "seams");
-        writeln!(out, "{before} before, {} now", Count(seams_after))?;
+        let stopped = if summary.stopped { "; stopped" } else { "" };
+        writeln!(out, "{before} before, {} now{stopped}", Count(seams_after))?;
         summary.left.iter().take(LINES).try_for_each(|left| writeln!(out, "- {left}"))?;
         let more = summary.left.len().saturating_sub(LINES);
         if more > 0 {
@@ -72,6 +78,9 @@ pub(super) fn run(path: &Path, json: bool, output: &mut Output) -> Done {
         }
         summary.errors.iter().try_for_each(|why| writeln!(out, "! {why}"))
     })?;
+    if summary.stopped {
+        return Ok(ExitCode::from(interrupt::exit() as u8));
+    }
     if let Some(first) = summary.errors.first() {
         return Err(Failure::failed(format!(
             "{} could not be put in order, the first: {first}",
@@ -85,14 +94,24 @@ pub(super) fn run(path: &Path, json: bool, output: &mut Output) -> Done {
         );
         return Err(Failure::failed(message).advise("delete some files, and run this again"));
     }
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Everything below a path, on its file system.
-fn walk(client: &mut Client, path: &Path, summary: &mut Summary, bar: &Bar) -> Result<(), ClientError> {
+fn walk(
+    client: &mut Client,
+    path: &Path,
+    summary: &mut Summary,
+    bar: &Bar,
+    stop: &AtomicBool,
+) -> Result<(), ClientError> {
     let mut device = None;
     let mut todo = vec![path.to_owned()];
     while let Some(path) = todo.pop() {
+        if stop.load(Ordering::SeqCst) {
+            summary.stopped = true;
+            return Ok(());
+        }
         // A file removed meanwhile needs no order.
         let Ok(found) = fs::symlink_metadata(&path) else { continue };
         if *device.get_or_insert(found.dev()) != found.dev() || !(found.is_dir() || found.is_file()) {

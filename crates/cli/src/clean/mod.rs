@@ -9,6 +9,7 @@ mod coalesce;
 
 use crate::completion::values;
 use crate::failure::{Done, Exit, Failure};
+use crate::interrupt;
 use crate::output::Output;
 use crate::port::wire::Room;
 use crate::progress::Bar;
@@ -20,6 +21,9 @@ use firnfs::clean::names::{AGE_THRESHOLD, AGELESS_POLICIES};
 use firnfs_fuse::control::{Client, ClientError, ErrorKind};
 use serde::{Serialize, Serializer};
 use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Passes that moved nothing after which there is nothing left to clean.
@@ -46,7 +50,7 @@ Examples:
 
 Without a goal, and with every goal that cannot be reached, it ends when passes gain no clean segments any more.
 --stay waits for writes instead and keeps segments clean, twice as many as the daemon's own limit, below which the daemon
-cleans by itself; the unmount ends it. Ctrl-C stops this command at any point, and killing it is safe, too: the daemon
+cleans by itself; the unmount ends it. Ctrl-C stops this command at any point: it says what it did, with exit code 130. Killing it is safe, too: the daemon
 checks every request. Segments can be clean only as far as files leave space: --until refuses a number
 that cannot be reached, and says which surely can. Exit code 1 means that --until or --segments could not be reached."))]
 pub struct CleanArgs {
@@ -89,6 +93,8 @@ struct Summary {
     /// How much room there is now; null if the volume was unmounted.
     #[serde(serialize_with = "room_view")]
     room: Option<Room>,
+    /// Ctrl-C or SIGTERM ended it.
+    stopped: bool,
 }
 
 /// The room in the words of the other commands; the words of the port are older.
@@ -132,9 +138,11 @@ enum Goal {
 ///
 /// # Errors
 /// Not a mount, a volume without a log, or a goal that cannot be reached.
-pub fn run(args: &CleanArgs, output: &mut Output) -> Done {
+pub fn run(args: &CleanArgs, output: &mut Output) -> Done<ExitCode> {
+    let stop = Arc::new(AtomicBool::new(false));
+    interrupt::sets(&stop)?;
     if args.coalesce {
-        return coalesce::run(&args.path, args.json, output);
+        return coalesce::run(&args.path, args.json, &stop, output);
     }
     let (client, mount) = Client::for_path(&args.path).map_err(|e| failure_of(&e))?;
     let goal = match (args.segments, args.until) {
@@ -148,13 +156,18 @@ pub fn run(args: &CleanArgs, output: &mut Output) -> Done {
     if let Goal::Until(wanted) = goal {
         refuse_unreachable(&mut cleaner, wanted)?;
     }
-    let mut summary =
-        Summary { policy: args.policy.to_string(), passes: 0, total: Pass::default(), room: None };
+    let mut summary = Summary {
+        policy: args.policy.to_string(),
+        passes: 0,
+        total: Pass::default(),
+        room: None,
+        stopped: false,
+    };
     let bar = match goal {
         Goal::Segments(_) | Goal::Until(_) => Bar::of_steps(),
         Goal::Once | Goal::Gain | Goal::Unmount => Bar::endless(),
     };
-    let cleaned = clean(&mut cleaner, &goal, &mut summary, &bar);
+    let cleaned = clean(&mut cleaner, &goal, &mut summary, &bar, &stop);
     drop(bar);
     match cleaned {
         // The daemon has said, or the mount table shows, that the volume is unmounted: the cleaner's work is over.
@@ -172,12 +185,19 @@ pub fn run(args: &CleanArgs, output: &mut Output) -> Done {
         match summary.room {
             Some(room) => {
                 let (clean, all) = (Count(room.clean), Count(room.segments).of("segment", "segments"));
-                let why = if matches!(goal, Goal::Gain) { "; further passes gain nothing" } else { "" };
+                let why = match goal {
+                    _ if summary.stopped => "; stopped",
+                    Goal::Gain => "; further passes gain nothing",
+                    _ => "",
+                };
                 writeln!(out, "{clean} of {all} are clean{why}")
             }
             None => Ok(()),
         }
     })?;
+    if summary.stopped {
+        return Ok(ExitCode::from(interrupt::exit() as u8));
+    }
     let short = match (goal, summary.room) {
         (Goal::Until(wanted), Some(room)) if room.clean < wanted => {
             Count(room.clean).of("segment is clean", "segments are clean")
@@ -185,13 +205,19 @@ pub fn run(args: &CleanArgs, output: &mut Output) -> Done {
         (Goal::Segments(wanted), _) if summary.total.segments_cleaned < wanted => {
             Count(summary.total.segments_cleaned).of("segment was cleaned", "segments were cleaned")
         }
-        _ => return Ok(()),
+        _ => return Ok(ExitCode::SUCCESS),
     };
     Err(Failure::failed(format!("only {short}, and further passes gain nothing"))
         .advise("ask for fewer, delete some files, or wait until less is written"))
 }
 
-fn clean(cleaner: &mut Cleaner, goal: &Goal, summary: &mut Summary, bar: &Bar) -> Result<(), ClientError> {
+fn clean(
+    cleaner: &mut Cleaner,
+    goal: &Goal,
+    summary: &mut Summary,
+    bar: &Bar,
+    stop: &AtomicBool,
+) -> Result<(), ClientError> {
     let mut gain = Gain::default();
     loop {
         let at_most = match goal {
@@ -201,6 +227,10 @@ fn clean(cleaner: &mut Cleaner, goal: &Goal, summary: &mut Summary, bar: &Bar) -
         let room = cleaner.room()?;
         summary.room = Some(room);
         show(bar, goal, summary, room);
+        if stop.load(Ordering::SeqCst) {
+            summary.stopped = true;
+            return Ok(());
+        }
         let is_reached = match goal {
             Goal::Until(clean) => room.clean >= *clean,
             Goal::Segments(_) => at_most == 0,
@@ -211,7 +241,7 @@ fn clean(cleaner: &mut Cleaner, goal: &Goal, summary: &mut Summary, bar: &Bar) -
         gain.look(room.clean);
         match goal {
             Goal::Unmount if is_reached || gain.is_over() || gain.idle_passes > 0 => {
-                cleaner.wait(room)?;
+                cleaner.wait(room, stop)?;
                 gain = Gain::default();
                 continue;
             }

@@ -1,6 +1,7 @@
 //! Cleaners outside the daemon: `firn clean`, the example, and the port as any program can use it.
 
 use crate::common::{Kind, Mount, can_mount, eventually, firn, firn_json, firn_ok, pattern};
+use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
@@ -88,6 +89,42 @@ fn firn_clean_reaches_its_goals_or_says_that_it_cannot() {
     );
     firn_ok(&["clean", mnt, "--once", "--policy", "age-threshold:1"]);
     assert_eq!(firn(&["clean", mnt, "--policy", "age-threshold:soon"]).status.code(), Some(2));
+    assert_sound(&mount);
+}
+
+#[test]
+fn a_cleaner_that_ctrl_c_ends_says_what_it_did() {
+    if !can_mount() {
+        return;
+    }
+    let mount = half_dead();
+    let stopped = |cleaner: std::process::Child| {
+        let pid = rustix::process::Pid::from_child(&cleaner);
+        let status = format!("/proc/{}/status", pid.as_raw_pid());
+        eventually("it watches for Ctrl-C", || {
+            let status = fs::read_to_string(&status).unwrap();
+            let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+            u64::from_str_radix(caught.trim(), 16).unwrap() & 1 << (Signal::INT.as_raw() - 1) != 0
+        });
+        // Waiting for the daemon, most likely.
+        std::thread::sleep(Duration::from_millis(300));
+        kill_process(pid, Signal::INT).unwrap();
+        let began = Instant::now();
+        let output = cleaner.wait_with_output().unwrap();
+        assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+        (output.status.code(), crate::schema::parse(std::str::from_utf8(&output.stdout).unwrap()))
+    };
+    // It waits for writes, for which it would wait as long as nobody writes.
+    let (code, told) = stopped(start(&mount, &["--stay", "--json"]));
+    assert_eq!((code, &told["stopped"]), (Some(130), &json!(true)), "{told}");
+    assert!(told["passes"].is_u64() && told["room"]["segments_clean"].as_u64().unwrap() > 0, "{told}");
+    // So does one that puts files in order.
+    for n in 0..2000 {
+        fs::write(mount.path(&format!("small{n}")), pattern(n, 3000)).unwrap();
+    }
+    mount.sync();
+    let (code, told) = stopped(start(&mount, &["--coalesce", "--json"]));
+    assert_eq!(code, Some(if told["stopped"] == true { 130 } else { 0 }), "{told}");
     assert_sound(&mount);
 }
 
