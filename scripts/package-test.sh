@@ -33,6 +33,7 @@ mount.fuse.firnfs "$root/disk.img" "$root/mnt" -o remount,rw 2>/dev/null && fail
 mount.fuse.firnfs "$root/disk.img" "$root/mnt" -o remount,cache=64M || fail "remount"
 firn umount "$root/mnt"
 [ "$(readlink "$root/usr/sbin/mount.fuseblk.firnfs")" = ../bin/firn ] || fail "no helper to remount devices"
+[ "$(readlink "$root/usr/sbin/umount.fuse.firnfs")" = ../bin/firn ] || fail "no helper to unmount images"
 
 for page in "$root"/usr/share/man/man1/firn.1.gz "$root"/usr/share/man/man8/mount.firnfs.8.gz; do
     gzip -t "$page" || fail "$page"

@@ -27,8 +27,8 @@ mkdir -p "$root/DEBIAN" "$root/usr/bin" "$root/usr/sbin" "$root/usr/lib/systemd/
     "$root/usr/share/fish/vendor_completions.d"
 
 strip -o "$root/usr/bin/firn" "$binary"
-# The types in the table of mounts are fuse.firnfs and fuseblk.firnfs: by these names mount(8) remounts.
-for helper in mount.firnfs mount.fuse.firnfs mount.fuseblk.firnfs mkfs.firnfs fsck.firnfs; do
+# The types in the table of mounts are fuse.firnfs and fuseblk.firnfs: by these names mount(8) remounts, and umount(8) unmounts.
+for helper in mount.firnfs mount.fuse.firnfs mount.fuseblk.firnfs umount.fuse.firnfs umount.fuseblk.firnfs mkfs.firnfs fsck.firnfs; do
     ln -s ../bin/firn "$root/usr/sbin/$helper"
 done
 "$root/usr/bin/firn" man "$root/usr/share/man/man1" >/dev/null

@@ -40,6 +40,11 @@ pub enum TransportChoice {
     Dev,
 }
 
+impl TransportChoice {
+    /// Each choice and its name, as `-o transport=` takes it.
+    pub const NAMES: [(&str, Self); 3] = [("auto", Self::Auto), ("uring", Self::Uring), ("dev", Self::Dev)];
+}
+
 /// How to serve.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SessionConfig {

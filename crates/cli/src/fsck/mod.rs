@@ -108,6 +108,9 @@ pub struct FsckArgs {
     /// With --at-boot: check nevertheless
     #[arg(long)]
     pub full: bool,
+    /// For fsck(8): check nothing if the volume is mounted
+    #[arg(long, hide = true)]
+    pub unless_mounted: bool,
     /// Print JSON for programs; a repair then needs --yes
     #[arg(long)]
     pub json: bool,
@@ -115,6 +118,9 @@ pub struct FsckArgs {
 
 /// Runs the command; its exit code.
 pub fn run(args: &FsckArgs, output: &mut Output) -> ExitCode {
+    if args.unless_mounted && matches!(mount_of_image(&args.image), Ok(Some(_))) {
+        return ExitCode::SUCCESS;
+    }
     if args.at_boot && !args.full {
         return leave_to_mount(args, output).unwrap_or_else(|failure| fail(&failure));
     }

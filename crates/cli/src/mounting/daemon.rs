@@ -56,7 +56,7 @@ pub fn start() -> Done {
         Err(_) => {
             let status = child.wait().map_or_else(|e| e.to_string(), |status| status.to_string());
             Err(Failure::failed(format!("the daemon ended before the mount served ({status})"))
-                .advise("run it again with -f to see its messages"))
+                .advise("run it again with --foreground to see its messages"))
         }
     }
 }
@@ -82,10 +82,14 @@ pub fn direct_messages(log: Option<&Path>) -> Done {
 
 /// In the daemon, after [`direct_messages`]: tells the waiting process, and detaches from the terminal.
 ///
+/// Not before the mount works: an automount that waits for it lets nobody through but processes of the group of the one that it has asked.
+///
 /// # Errors
 /// `/dev/null` cannot be opened.
 pub fn detach() -> Done {
     let null = null()?;
+    // The end of the terminal's session shall not end the daemon. This fails only for a process that leads its group already, which is as good.
+    let _leader_already = rustix::process::setsid();
     report(&Report::Ready);
     DETACHED.store(true, Ordering::SeqCst);
     let redirected = rustix::stdio::dup2_stdin(&null).and_then(|()| rustix::stdio::dup2_stdout(&null));
@@ -100,12 +104,6 @@ fn null() -> Done<std::fs::File> {
 
 fn not_detached(errno: rustix::io::Errno) -> Failure {
     Failure::failed(format!("cannot detach from the terminal: {errno}"))
-}
-
-/// In the daemon: leaves the terminal's session, so that closing the terminal does not end it.
-pub fn leave_session() {
-    // It fails only for a process that leads its group already, which has the same effect.
-    let _leader_already = rustix::process::setsid();
 }
 
 /// In the daemon, when it fails: reports to the waiting process, or to the log if that process has gone.

@@ -5,8 +5,10 @@
 
 pub mod bounds;
 mod daemon;
+mod fake;
 mod helper;
 mod log;
+mod namespace;
 mod notify;
 mod open;
 mod operations;
@@ -47,6 +49,10 @@ pub fn mount(args: &MountArgs) -> Done {
         }
     }
     let plan = args.resolve()?;
+    namespace::enter_for(&plan)?;
+    if plan.fake {
+        return fake::check(&plan);
+    }
     if plan.mount_options.remount {
         return remount::remount(args, &plan);
     }
@@ -57,9 +63,6 @@ pub fn mount(args: &MountArgs) -> Done {
         return daemon::start();
     }
     log::start(plan.verbose);
-    if plan.daemon {
-        daemon::leave_session();
-    }
     firnfs_fuse::become_io_flusher();
     let served = open::open_and_serve(&plan);
     match served {

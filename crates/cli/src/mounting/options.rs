@@ -32,7 +32,7 @@ const DEFAULT_IDLE_AFTER_MS: u64 = 2_000;
 const ROTATIONAL_WORDS: [(&str, Option<bool>); 3] =
     [("auto", None), ("yes", Some(true)), ("no", Some(false))];
 /// Options of firnfs that have a value; those of the cleaner's marks have one, too.
-const WITH_VALUE: [&str; 12] = [
+const WITH_VALUE: [&str; 13] = [
     "cache",
     "threads",
     "commit",
@@ -45,7 +45,10 @@ const WITH_VALUE: [&str; 12] = [
     "idle_rate",
     "rotational",
     "transport",
+    "metrics",
 ];
+/// Those that need none.
+const WITHOUT_VALUE: [&str; 4] = ["nocoalesce", "discard", "nodiscard", "writeback"];
 /// Most worker threads; more would be useless.
 const MAX_THREADS: usize = 256;
 
@@ -93,7 +96,7 @@ pub struct MountArgs {
     /// noallow_other, and cache=SIZE, threads=N, commit=SECONDS, checkpoint=SECONDS, checkpoint_bytes=SIZE,
     /// cleaning_policy=NAME, placement=NAME, coalesce=SECONDS, nocoalesce, idle_after=SECONDS, idle_rate=SIZE, clean_low=N, clean_high=N,
     /// clean_idle=N (clean segments below which the cleaner starts, and at which it stops; see 'firn tune'), rotational=auto|yes|no,
-    /// transport=auto|uring|dev, writeback, discard (tell the device which segments are free), nodiscard, metrics=ADDRESS (serve OpenMetrics at
+    /// transport=auto|uring|dev, writeback, discard (tell the device which segments are free), nodiscard, metrics=ADDRESS|off (serve OpenMetrics at
     /// http://ADDRESS/metrics; a port alone is one of 127.0.0.1)
     #[arg(short = 'o', value_name = "OPTIONS", add = values::mount_words())]
     options: Vec<String>,
@@ -167,6 +170,15 @@ pub struct MountArgs {
     /// Set by the process that starts the daemon
     #[arg(long, hide = true)]
     daemon: bool,
+    /// For mount(8): check everything, and mount nothing
+    #[arg(long, hide = true)]
+    fake: bool,
+    /// For mount(8): ignore options that are unknown
+    #[arg(long, hide = true)]
+    sloppy: bool,
+    /// For mount(8): mount in this mount namespace
+    #[arg(long, hide = true, value_name = "FILE")]
+    namespace: Option<PathBuf>,
 }
 
 /// The volume to mount.
@@ -231,6 +243,10 @@ pub struct MountPlan {
     pub verbose: bool,
     /// This process is the daemon that another one started.
     pub daemon: bool,
+    /// Check everything, and mount nothing.
+    pub fake: bool,
+    /// The mount namespace to mount in.
+    pub namespace: Option<PathBuf>,
 }
 
 impl MountArgs {
@@ -267,8 +283,10 @@ impl MountArgs {
             foreground: self.foreground,
             verbose: self.verbose,
             daemon: self.daemon,
+            fake: self.fake,
+            namespace: self.namespace.clone(),
         };
-        let words = self.options.iter().flat_map(|text| text.split(',')).filter(|word| !word.is_empty());
+        let words = self.given();
         let is_remount = words.clone().any(|word| word == "remount");
         // The volume keeps its label: a remount has the daemon change it.
         for word in words.filter(|word| !(is_remount && word.starts_with(LABEL_IS))) {
@@ -323,12 +341,17 @@ impl MountArgs {
         !self.paths.is_empty()
     }
 
+    /// The words after `-o`; a sloppy mount ignores those that nobody knows.
+    fn given(&self) -> impl Iterator<Item = &str> + Clone {
+        let words = self.options.iter().flat_map(|text| text.split(',')).filter(|word| !word.is_empty());
+        words.filter(|word| !self.sloppy || is_known(word))
+    }
+
     /// The given options as words of `-o`: those that all file systems share, and those of firnfs itself.
     pub fn words(&self) -> (Vec<String>, Vec<String>) {
         let mut ignored = MountOptions::default();
-        let words = self.options.iter().flat_map(|text| text.split(',')).filter(|word| !word.is_empty());
         let (shared, mut own): (Vec<String>, Vec<String>) =
-            words.map(str::to_owned).partition(|word| ignored.apply(word));
+            self.given().map(str::to_owned).partition(|word| ignored.apply(word));
         let mut long = |name: &str, value: Option<String>| own.extend(value.map(|v| format!("{name}={v}")));
         long("cache", self.cache.map(|bytes| bytes.to_string()));
         long("threads", self.threads.map(|threads| threads.to_string()));
@@ -382,6 +405,16 @@ impl MountArgs {
             (None, _) => Err(Failure::usage("mount takes an image (or --memory SIZE) and a mountpoint")),
         }
     }
+}
+
+/// Whether a word after `-o` has the name of an option, whatever its value.
+fn is_known(word: &str) -> bool {
+    let name = word.split_once('=').map_or(word, |(name, _)| name);
+    MountOptions::default().apply(word)
+        || WITH_VALUE.contains(&name)
+        || WITHOUT_VALUE.contains(&name)
+        || thresholds::mark_of(name).is_some()
+        || word.starts_with(LABEL_IS)
 }
 
 impl MountPlan {
@@ -461,6 +494,10 @@ impl MountPlan {
             }
             ("rotational", word) => self.set_rotational(word),
             ("transport", word) => self.set_transport(word),
+            ("metrics", "off") => {
+                self.metrics = None;
+                Ok(())
+            }
             ("metrics", address) => {
                 let address =
                     parse_address(address).map_err(|e| Failure::usage(format!("-o metrics: {e}")))?;
@@ -495,12 +532,9 @@ impl MountPlan {
     }
 
     fn set_transport(&mut self, word: &str) -> Done {
-        self.transport = match word {
-            "auto" => TransportChoice::Auto,
-            "uring" => TransportChoice::Uring,
-            "dev" => TransportChoice::Dev,
-            _ => return Err(Failure::usage(format!("transport: {word:?} is not auto, uring or dev"))),
-        };
+        let found = TransportChoice::NAMES.iter().find(|(name, _)| *name == word);
+        let wrong = || Failure::usage(format!("transport: {word:?} is not auto, uring or dev"));
+        self.transport = found.ok_or_else(wrong)?.1;
         Ok(())
     }
 

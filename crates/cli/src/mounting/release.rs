@@ -3,6 +3,7 @@
 //! An unmount through umount(8) returns when the kernel has detached the mount; on plain FUSE that is before the daemon
 //! has written its last checkpoint. `firn umount` waits until the volume is released, and reports whether that worked.
 
+use super::namespace;
 use crate::completion::values;
 use crate::failure::{Done, Exit, Failure};
 use crate::names::{readable, shell_word};
@@ -26,6 +27,15 @@ pub struct UmountArgs {
     /// Detach a busy mount now, without waiting; the volume is closed when its last user is done
     #[arg(short, long)]
     lazy: bool,
+    /// For umount(8): do not make everything durable first
+    #[arg(long, hide = true)]
+    at_once: bool,
+    /// For umount(8): end requests that the daemon does not answer
+    #[arg(long, hide = true)]
+    force: bool,
+    /// For umount(8): unmount in this mount namespace
+    #[arg(long, hide = true, value_name = "FILE")]
+    namespace: Option<PathBuf>,
 }
 
 /// Arguments of `firn sync`.
@@ -56,6 +66,10 @@ pub fn sync(args: &SyncArgs) -> Done {
 /// # Errors
 /// Not a mount, busy, not allowed, or closing the volume failed.
 pub fn umount(args: &UmountArgs) -> Done {
+    args.namespace.as_deref().map_or(Ok(()), namespace::enter)?;
+    if args.force || args.at_once {
+        return mount::unmount_unasked(&args.path, args.force, args.lazy).map_err(refused);
+    }
     if let Some(part) = table::part_on(&args.path).map_err(|e| no_table(&e))? {
         // A state beside the present, or another bind mount: the daemon goes on.
         return unmount(&part.mountpoint, args.lazy);
@@ -119,10 +133,12 @@ fn no_table(error: &std::io::Error) -> Failure {
 }
 
 fn unmount(mountpoint: &Path, lazy: bool) -> Done {
-    mount::unmount(mountpoint, lazy).map_err(|error| {
-        let exit = if matches!(error, MountError::Busy(_)) { Exit::Refused } else { Exit::Failed };
-        Failure::new(exit, error.to_string())
-    })
+    mount::unmount(mountpoint, lazy).map_err(refused)
+}
+
+fn refused(error: MountError) -> Failure {
+    let exit = if matches!(error, MountError::Busy(_)) { Exit::Refused } else { Exit::Failed };
+    Failure::new(exit, error.to_string())
 }
 
 fn failure_of(error: &ClientError) -> Failure {

@@ -10,7 +10,7 @@ pub mod table;
 pub use options::MountOptions;
 
 use rustix::fd::{AsRawFd, OwnedFd};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Statx, StatxFlags};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 use std::ffi::{CString, OsStr};
@@ -194,16 +194,24 @@ pub fn prepare_mountpoint(path: &Path) -> Result<PathBuf, MountError> {
         unmount(&resolved, true)?;
     }
     let canonical = absolute.canonicalize().map_err(|e| bad(plain(&e)))?;
-    if !canonical.is_dir() {
-        return Err(bad("not a directory".into()));
+    match look_at(&canonical) {
+        Ok(found) if FileType::from_raw_mode(found.stx_mode.into()) == FileType::Directory => Ok(canonical),
+        Ok(_) => Err(bad("not a directory".into())),
+        Err(errno) => Err(bad(plain(&errno.into()))),
     }
-    Ok(canonical)
 }
 
-/// True if a mount whose daemon died covers the path. Calls statfs: the kernel may have cached the attributes.
+/// True if a mount whose daemon died covers the path.
 #[must_use]
 pub fn is_dead(path: &Path) -> bool {
-    matches!(rustix::fs::statfs(path), Err(Errno::NOTCONN | Errno::CONNABORTED))
+    matches!(look_at(path), Err(Errno::NOTCONN | Errno::CONNABORTED))
+}
+
+/// The attributes of a mountpoint as its daemon has them, not as the kernel has cached them. statfs(2) asks the daemon, too, but an automount
+/// takes it for an access: it would wait for the very mount that asks.
+fn look_at(path: &Path) -> Result<Statx, Errno> {
+    let flags = AtFlags::STATX_FORCE_SYNC | AtFlags::NO_AUTOMOUNT;
+    rustix::fs::statx(CWD, path, flags, StatxFlags::TYPE | StatxFlags::MODE)
 }
 
 /// Unmounts. `lazy`: detaches the mount for new users at once, and unmounts it when the last old user is done.
@@ -211,7 +219,17 @@ pub fn is_dead(path: &Path) -> bool {
 /// # Errors
 /// [`MountError::Busy`], [`MountError::NotMounted`], or the system's error.
 pub fn unmount(mountpoint: &Path, lazy: bool) -> Result<(), MountError> {
-    let flags = if lazy { UnmountFlags::DETACH } else { UnmountFlags::empty() } | UnmountFlags::NOFOLLOW;
+    unmount_unasked(mountpoint, false, lazy)
+}
+
+/// As [`unmount`], for a daemon that may no longer answer. `force`: requests that it has not answered fail, and all later ones do.
+///
+/// # Errors
+/// As [`unmount`].
+pub fn unmount_unasked(mountpoint: &Path, force: bool, lazy: bool) -> Result<(), MountError> {
+    let mut flags = UnmountFlags::NOFOLLOW;
+    flags.set(UnmountFlags::DETACH, lazy);
+    flags.set(UnmountFlags::FORCE, force);
     match rustix::mount::unmount(mountpoint, flags) {
         Ok(()) => Ok(()),
         Err(Errno::PERM) => helper::unmount(mountpoint, lazy),
