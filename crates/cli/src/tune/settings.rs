@@ -7,6 +7,7 @@ use crate::mounting::MountPlan;
 use crate::mounting::thresholds;
 use crate::sizes::short;
 use firnfs::lfs::Mark;
+use firnfs_fuse::TransportChoice;
 use serde::{Deserialize, Serialize};
 
 /// How long the value of a setting lasts, which also says where it can be changed.
@@ -43,7 +44,7 @@ pub struct Setting {
 }
 
 /// The settings of a log-structured volume that a mount sets.
-pub const SETTINGS: [Setting; 17] = [
+pub const SETTINGS: [Setting; 18] = [
     live("cache", |plan| short(plan.cache_bytes)),
     live("commit", |plan| seconds(plan.commit_interval_ms)),
     live("checkpoint", |plan| seconds(plan.checkpoint_interval_ms)),
@@ -59,6 +60,7 @@ pub const SETTINGS: [Setting; 17] = [
     fixed("rotational", |plan| plan.rotational.map_or("auto", yes_no).to_owned()),
     live("discard", |plan| yes_no(plan.discard).to_owned()),
     fixed("threads", |plan| plan.threads.to_string()),
+    fixed("transport", |plan| transport(plan).to_owned()),
     fixed("metrics", |plan| plan.metrics.map_or_else(|| "off".to_owned(), |address| address.to_string())),
     fixed("writeback", |plan| yes_no(plan.settings.writeback_cache).to_owned()),
 ];
@@ -80,6 +82,13 @@ pub fn setting_of(word: &str) -> Option<&'static Setting> {
 
 fn seconds(ms: u64) -> String {
     format!("{}", ms as f64 / 1000.0)
+}
+
+fn transport(plan: &MountPlan) -> &'static str {
+    TransportChoice::NAMES
+        .iter()
+        .find(|(_, choice)| *choice == plan.transport)
+        .map_or("auto", |(name, _)| name)
 }
 
 fn yes_no(is_on: bool) -> &'static str {

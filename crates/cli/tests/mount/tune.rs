@@ -83,6 +83,8 @@ fn what_cannot_change_is_refused_by_name_and_changes_nothing() {
         ("threads=7", "threads cannot change from 3 to 7"),
         ("writeback", "writeback"),
         ("rotational=no", "rotational cannot change from auto to no"),
+        ("transport=dev", "transport cannot change from auto to dev"),
+        ("metrics=9999", "metrics cannot change from off to 127.0.0.1:9999"),
         ("rate=20M", "firn scrub --rate"),
         ("label=0123456789012345678901234567890123456789012345678901234567890123456789", "label"),
         ("cache=1k", "cache: 1K is not between 4M and 1P"),
@@ -109,6 +111,36 @@ fn what_cannot_change_is_refused_by_name_and_changes_nothing() {
     let memory = Mount::with(Kind::Memory, "32M", &[]);
     let (code, line) = refused(&["tune", memory.mnt.to_str().unwrap(), "cache=1G"]);
     assert!(code == 4 && line.contains("no settings that can change"), "{code} {line}");
+}
+
+/// A script that keeps what the list says can set it again, on this mount and on another one.
+#[test]
+fn each_setting_is_taken_back_as_the_list_has_it() {
+    if !can_mount() {
+        return;
+    }
+    let unusual = "cache=70000001,commit=0.125,clean_low=30,placement=one,coalesce=off,discard,idle_rate=1000001,metrics=0";
+    for options in ["", unusual] {
+        let mount = Mount::with(Kind::Image, "128M", &["-o", options]);
+        let mnt = mount.mnt.to_str().unwrap();
+        let listed = firn_json(&["tune", mnt, "--json"])["settings"].clone();
+        let words: Vec<String> = listed
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|s| format!("{}={}", s["name"].as_str().unwrap(), s["value"].as_str().unwrap()))
+            .collect();
+        for word in &words {
+            let told = firn_ok(&["tune", mnt, word]);
+            assert!(told.contains("it is so already"), "{word}: {told}");
+        }
+        // All at once, in a remount: none is unknown to it.
+        firn_ok(&["mount", "-o", &format!("remount,{}", words.join(",")), mnt]);
+        let named: Vec<&str> = words.iter().map(|word| word.split_once('=').unwrap().0).collect();
+        let list = firn_ok(&["tune", mnt, "--list"]);
+        let lines = list.lines().skip(1).map(|line| line.split(' ').next().unwrap());
+        assert!(lines.eq(named), "{list}");
+    }
 }
 
 /// How many clean segments a mark of the cleaner stands for.
@@ -202,9 +234,12 @@ fn a_remount_changes_what_it_names_and_nothing_else() {
     );
     assert_eq!(remount(&mount, "rw"), (0, String::new()));
     fs::write(mount.path("file"), b"2").unwrap();
-    for (options, named) in
-        [("threads=99", "threads"), ("noatime", "access times"), ("ro,rotational=no", "rotational")]
-    {
+    for (options, named) in [
+        ("threads=99", "threads"),
+        ("noatime", "access times"),
+        ("ro,rotational=no", "rotational"),
+        ("transport=uring", "transport cannot change from auto to uring"),
+    ] {
         let (code, line) = remount(&mount, options);
         assert!(code != 0 && line.contains(named), "{options}: {code} {line}");
     }
