@@ -184,6 +184,8 @@ set -eu
 mount --make-rprivate /
 mount --make-rshared "$root"
 mount -t proc none "$root/proc"
+# systemd sets limits of the kernel at boot, which are not of a namespace.
+mount --bind -o ro "$root/proc/sys" "$root/proc/sys"
 mount -t sysfs none "$root/sys"
 mount -t cgroup2 none "$root/sys/fs/cgroup"
 mount -t tmpfs -o mode=755 none "$root/dev"

@@ -109,7 +109,8 @@ mod tests {
         for inner in command.get_subcommands().filter(|c| c.get_name() != "help" && !c.is_hide_set()) {
             let path = directory.path().join(format!("firn-{}.1", inner.get_name()));
             let page = std::fs::read_to_string(&path).unwrap();
-            for option in inner.get_arguments().filter_map(clap::Arg::get_long) {
+            let shown = inner.get_arguments().filter(|argument| !argument.is_hide_set());
+            for option in shown.filter_map(clap::Arg::get_long) {
                 let escaped = option.replace('-', "\\-");
                 assert!(page.contains(&escaped), "{} lacks --{option}", path.display());
             }

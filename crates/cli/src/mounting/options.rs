@@ -80,6 +80,9 @@ IMAGE@STATE mounts what 'firn log IMAGE' lists, by its name, its number or a tim
 such mounts can be there. While the image is mounted to be written, only root can add them, as bind mounts of what everybody
 finds in MOUNTPOINT/.firn/history; the volume is unmounted after them.
 
+As mount.firnfs it is a helper of mount(8), with the letters of those: -f checks everything and mounts nothing, -s ignores
+options that are unknown, -N mounts in that namespace.
+
 Policies:   {AGELESS_POLICIES}, {AGE_THRESHOLD}
 Placements: {PLACEMENTS}
 (firn sim cleaning measures them. A volume was made with two to five logs for data, by its size;

@@ -19,7 +19,10 @@ use std::path::{Path, PathBuf};
 #[command(after_help = "Examples:
   firn umount /mnt
   firn umount disk.img        by its image, wherever it is mounted
-  firn umount --lazy /mnt     a busy mount")]
+  firn umount --lazy /mnt     a busy mount
+
+As umount.fuse.firnfs it has umount(8) wait until the volume is closed. There -f
+and -l do not ask the daemon, which may no longer answer.")]
 pub struct UmountArgs {
     /// The mountpoint, or the image or device mounted there
     #[arg(add = values::mounts())]
