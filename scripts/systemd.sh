@@ -56,7 +56,10 @@ cleanup() {
     for loop in "${loops[@]}"; do
         losetup --detach "$loop" || true
     done
-    [ -z "$group" ] || find "$group" -depth -type d -exec rmdir {} + 2>/dev/null || true
+    for _ in 1 2 3 4 5; do
+        [ -d "${group:-/nowhere}" ] && ! find "$group" -depth -type d -exec rmdir {} + 2>/dev/null || break
+        sleep 1
+    done
     umount -l "$work/memory" "$work/cgroup" 2>/dev/null || true
     rm -rf --one-file-system "$work"
 }
