@@ -102,29 +102,25 @@ impl DeviceTransport {
     /// # Errors
     /// No worker could be started, or one failed or panicked. All workers have ended then.
     pub fn serve(&self, handler: &dyn Handler, threads: usize) -> Result<(), TransportError> {
-        let pool = Pool {
-            transport: self,
-            handler,
-            steady: threads.max(1),
-            alive: AtomicUsize::new(0),
-            idle: AtomicUsize::new(0),
-            lead: Arc::default(),
-            wakeful: Wakeful::default(),
-            outcome: Mutex::new(Ok(())),
-        };
-        std::thread::scope(|scope| {
-            for _ in 0..pool.steady {
-                if let Err(error) = pool.start_worker(scope) {
-                    // The workers that did start can serve.
-                    match pool.alive.load(Ordering::SeqCst) {
-                        0 => return Err(TransportError::Thread(error)),
-                        started => tracing::warn!("only {started} worker threads: {error}"),
-                    }
-                }
-            }
-            Ok(())
-        })?;
-        pool.outcome.into_inner()
+        let steady = threads.max(1);
+        let spare = AtomicUsize::new(MAX_WORKERS.saturating_sub(steady));
+        Pool::new(self, handler, steady, &spare).serve()
+    }
+
+    /// As [`Self::serve`] with one worker, until `stop` becomes readable. While it waits, others replace it, as many as are left of `spare`,
+    /// which several mounts may share.
+    ///
+    /// # Errors
+    /// As [`Self::serve`].
+    pub(crate) fn serve_until(
+        &self,
+        handler: &dyn Handler,
+        spare: &AtomicUsize,
+        stop: &OwnedFd,
+    ) -> Result<(), TransportError> {
+        self.never_wait_in_read()?;
+        let pool = Pool::new(self, handler, 1, spare);
+        Pool { stop: Some(stop), wakeful: Wakeful::off(), ..pool }.serve()
     }
 }
 
@@ -135,27 +131,19 @@ impl DeviceTransport {
     /// # Errors
     /// Reading failed.
     pub(crate) fn serve_beside(&self, handler: &dyn Handler, stop: &OwnedFd) -> Result<(), TransportError> {
-        // A request that poll(2) has announced can be gone again: nothing may wait in read(2).
-        rustix::io::ioctl_fionbio(self.fd.as_fd(), true).map_err(TransportError::Read)?;
+        self.never_wait_in_read()?;
         let mut worker = Worker::new(self, handler);
-        loop {
-            let mut fds = [PollFd::new(&self.fd, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
-            match poll(&mut fds, None) {
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(errno) => return Err(TransportError::Read(errno)),
-            }
-            if fds[1].revents().contains(PollFlags::IN) {
-                return Ok(());
-            }
-            let len = match worker.try_message()? {
-                Message::Of(len) => len,
-                Message::None => continue,
-                Message::End => return Ok(()),
-            };
+        while let Some(len) = worker.next_message_until(stop)? {
             if matches!(worker.answer(len)?, Answered::Last) {
-                return Ok(());
+                break;
             }
         }
+        Ok(())
+    }
+
+    /// A request that poll(2) has announced can be gone again.
+    fn never_wait_in_read(&self) -> Result<(), TransportError> {
+        rustix::io::ioctl_fionbio(self.fd.as_fd(), true).map_err(TransportError::Read)
     }
 }
 
@@ -165,25 +153,73 @@ struct Pool<'a> {
     handler: &'a dyn Handler,
     /// Workers that are never surplus.
     steady: usize,
-    /// Workers that exist.
+    /// Workers that exist; changed under `counting`.
     alive: AtomicUsize,
+    counting: Mutex<()>,
+    /// How many more than the steady ones may still be started.
+    spare: &'a AtomicUsize,
     /// Of these, waiting for a request.
     idle: AtomicUsize,
     /// Decides which of them reads.
     lead: Arc<Lead>,
     wakeful: Wakeful,
+    /// Readable when they are to end; then nothing waits in read(2).
+    stop: Option<&'a OwnedFd>,
     /// The first failure.
     outcome: Mutex<Result<(), TransportError>>,
 }
 
+impl<'a> Pool<'a> {
+    fn new(
+        transport: &'a DeviceTransport,
+        handler: &'a dyn Handler,
+        steady: usize,
+        spare: &'a AtomicUsize,
+    ) -> Self {
+        Self {
+            transport,
+            handler,
+            steady,
+            alive: AtomicUsize::new(0),
+            counting: Mutex::default(),
+            spare,
+            idle: AtomicUsize::new(0),
+            lead: Arc::default(),
+            wakeful: Wakeful::default(),
+            stop: None,
+            outcome: Mutex::new(Ok(())),
+        }
+    }
+}
+
 impl Pool<'_> {
+    /// See [`DeviceTransport::serve`].
+    fn serve(self) -> Result<(), TransportError> {
+        std::thread::scope(|scope| {
+            for _ in 0..self.steady {
+                if let Err(error) = self.start_worker(scope) {
+                    // The workers that did start can serve.
+                    match self.alive.load(Ordering::SeqCst) {
+                        0 => return Err(TransportError::Thread(error)),
+                        started => tracing::warn!("only {started} worker threads: {error}"),
+                    }
+                }
+            }
+            Ok(())
+        })?;
+        self.outcome.into_inner()
+    }
+
+    /// Starts a worker, if one is left.
     fn start_worker<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) -> std::io::Result<()> {
-        self.alive.fetch_add(1, Ordering::SeqCst);
+        if !self.is_one_left() {
+            return Ok(());
+        }
         let body = move || {
             let ended = catch_unwind(AssertUnwindSafe(|| self.work(scope)));
             // If the mount ended this worker, the other workers notice that themselves.
             about_to_block();
-            self.alive.fetch_sub(1, Ordering::SeqCst);
+            self.worker_gone();
             if let Err(error) = ended.unwrap_or(Err(TransportError::Panicked)) {
                 tracing::error!("{error}");
                 let mut outcome = self.outcome.lock();
@@ -194,9 +230,25 @@ impl Pool<'_> {
         };
         let started = std::thread::Builder::new().name("firn-fuse".into()).spawn_scoped(scope, body);
         if started.is_err() {
-            self.alive.fetch_sub(1, Ordering::SeqCst);
+            self.worker_gone();
         }
         started.map(drop)
+    }
+
+    fn is_one_left(&self) -> bool {
+        let _counting = self.counting.lock();
+        let take = |left: usize| left.checked_sub(1);
+        let is_steady = self.alive.load(Ordering::SeqCst) < self.steady;
+        let is_left = is_steady || self.spare.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).is_ok();
+        self.alive.fetch_add(usize::from(is_left), Ordering::SeqCst);
+        is_left
+    }
+
+    fn worker_gone(&self) {
+        let _counting = self.counting.lock();
+        if self.alive.fetch_sub(1, Ordering::SeqCst) > self.steady {
+            self.spare.fetch_add(1, Ordering::SeqCst);
+        }
     }
 
     fn work<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) -> Result<(), TransportError> {
@@ -209,7 +261,6 @@ impl Pool<'_> {
             let Some(len) = message? else { return Ok(()) };
             if left_idle == 0
                 && worker.may_wait(len)
-                && self.alive.load(Ordering::SeqCst) < MAX_WORKERS
                 && let Err(error) = self.start_worker(scope)
             {
                 tracing::debug!("no more worker threads: {error}");
@@ -227,7 +278,10 @@ impl Pool<'_> {
         if self.wakeful.is_held() && !worker.request_comes_within(PAUSE) {
             self.wakeful.rest();
         }
-        worker.next_message()
+        match self.stop {
+            Some(stop) => worker.next_message_until(stop),
+            None => worker.next_message(),
+        }
     }
 }
 
@@ -302,6 +356,25 @@ impl<'a> Worker<'a> {
     /// Waits for a message and returns its length, or `None` after an unmount.
     fn next_message(&mut self) -> Result<Option<usize>, TransportError> {
         loop {
+            match self.try_message()? {
+                Message::Of(len) => return Ok(Some(len)),
+                Message::None => {}
+                Message::End => return Ok(None),
+            }
+        }
+    }
+
+    /// The same, until `stop` becomes readable; nothing waits in read(2).
+    fn next_message_until(&mut self, stop: &OwnedFd) -> Result<Option<usize>, TransportError> {
+        loop {
+            let mut fds = [PollFd::new(self.fd, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
+            match poll(&mut fds, None) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(errno) => return Err(TransportError::Read(errno)),
+            }
+            if fds[1].revents().contains(PollFlags::IN) {
+                return Ok(None);
+            }
             match self.try_message()? {
                 Message::Of(len) => return Ok(Some(len)),
                 Message::None => {}

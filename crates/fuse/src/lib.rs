@@ -1,20 +1,23 @@
 //! The FUSE adapter: serves a volume to the kernel, and mounts it.
 //!
-//! Layers, top-down: [`session`] (a mount from beginning to end), [`control`] (the socket through which `firn` talks to the
-//! daemon), [`mount`] (mount(2), fusermount3, options), [`device`] (the `/dev/fuse` transport), [`uring`] (the one over io_uring) and [`lead`] (the choice of its
+//! Layers, top-down: [`session`] (a mount from beginning to end), [`beside`] (further mounts, of states of the volume), [`control`] (the
+//! socket through which `firn` talks to the daemon) and [`sockets`] (where it is), [`mount`] (mount(2), fusermount3, options), [`device`] (the `/dev/fuse` transport), [`uring`] (the one over io_uring) and [`lead`] (the choice of its
 //! reader), [`adapter`] (requests to operations, without a transport) and [`record`] (what passes through it, into files), [`wire`] (bytes to requests and back). This crate
 //! contains no file-system logic.
 
 pub mod adapter;
+pub mod beside;
 pub mod control;
 pub mod counters;
 pub mod device;
 pub mod errno;
 pub mod floor;
+pub mod handover;
 pub mod lead;
 pub mod mount;
 pub mod record;
 pub mod session;
+pub mod sockets;
 pub mod uring;
 pub mod wakeful;
 pub mod wire;

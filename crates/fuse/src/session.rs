@@ -1,11 +1,12 @@
 //! A mount from beginning to end: mount, serve, unmount, close the volume.
 //!
-//! Threads of a session: workers (see `device`), one for background work of the volume, one for signals, and the threads of
-//! the control socket. [`Session::serve`] ends in this order: the kernel has released the mount; workers are done;
-//! background work is done; the volume is closed and dropped, its device lock with it; clients that wait for the release
+//! Threads of a session: workers (see `device`), one for background work of the volume, one for signals, the threads of
+//! the control socket, and those of mounted states (`beside`). [`Session::serve`] ends in this order: the kernel has released the mount; workers are done;
+//! background work is done; mounted states are detached; the volume is closed and dropped, its device lock with it; clients that wait for the release
 //! are told; `serve` returns.
 
 use crate::adapter::{Adapter, Handler, MAX_WRITE_BYTES, PROBE_NAME, Settings, never_waits_at_its_end};
+use crate::beside::Beside;
 use crate::control::{ErrorKind, OpError, Registry, Server};
 use crate::counters::RequestCount;
 use crate::device::{DeviceTransport, TransportError};
@@ -86,6 +87,7 @@ pub struct Session<S: Engine + 'static> {
     request: MountRequest,
     config: SessionConfig,
     registry: Registry,
+    beside: Beside,
     release: Arc<Release>,
     before_close: Vec<Box<dyn FnOnce() + Send>>,
 }
@@ -180,6 +182,9 @@ impl<S: Engine + 'static> Session<S> {
             let _gone_already = mount::unmount(&request.mountpoint, true);
         })?;
         adapter.set_notifier(Arc::new(transport.clone()));
+        let beside = Beside::default();
+        let ending = beside.clone();
+        adapter.call_before_close(move || ending.end());
         let mut session = Self {
             adapter,
             transport,
@@ -187,6 +192,7 @@ impl<S: Engine + 'static> Session<S> {
             request,
             config,
             registry: Registry::default(),
+            beside,
             release: Arc::new(Release::default()),
             before_close: Vec::new(),
         };
@@ -216,8 +222,9 @@ impl<S: Engine + 'static> Session<S> {
     /// # Errors
     /// The transport or the close of the volume failed; the mount is gone in any case.
     pub fn serve(self, ready: impl FnOnce()) -> Result<(), SessionError> {
-        let Self { adapter, transport, uring, request, config, registry, release, before_close } = self;
-        let mut server = start_control(&request, registry).inspect_err(|_| {
+        let Self { adapter, transport, uring, request, config, registry, beside, release, before_close } =
+            self;
+        let mut server = start_control(&request, registry, &beside).inspect_err(|_| {
             let _gone_already = mount::unmount(&request.mountpoint, true);
         })?;
         let served = serve_with_helpers(&adapter, (&transport, uring), &request, config, ready);
@@ -299,6 +306,7 @@ impl<S: Engine + 'static> Session<S> {
                 }))
             },
         );
+        self.beside.register(&mut self.registry, Arc::downgrade(&self.adapter));
         record::operations::register(
             &mut self.registry,
             Arc::downgrade(&self.adapter),
@@ -362,7 +370,11 @@ pub(crate) fn begin(
 }
 
 /// Finds the mount in the table of mounts (a stat of the mountpoint itself would wait for workers that do not run yet).
-fn start_control(request: &MountRequest, registry: Registry) -> Result<Server, SessionError> {
+fn start_control(
+    request: &MountRequest,
+    registry: Registry,
+    beside: &Beside,
+) -> Result<Server, SessionError> {
     let mounts = table::firnfs_mounts().map_err(SessionError::Control)?;
     let mount = mounts
         .iter()
@@ -370,7 +382,8 @@ fn start_control(request: &MountRequest, registry: Registry) -> Result<Server, S
         .find(|mount| mount.mountpoint == request.mountpoint)
         .ok_or_else(|| MountError::NotMounted(request.mountpoint.clone()))?;
     mount::raise_read_ahead(mount, MAX_WRITE_BYTES);
-    Server::start(mount.device, registry).map_err(SessionError::Control)
+    beside.present_is(mount.own_device);
+    Server::start(mount.own_device, registry).map_err(SessionError::Control)
 }
 
 /// Runs workers, background work and signals; all have ended when it returns.

@@ -45,5 +45,5 @@ pub use rollback::{RollbackArgs, run as rollback};
 pub use send::{SendArgs, run as send};
 pub use service::history as states_of_volume;
 pub use snapshot::{SnapshotArgs, run as snapshot};
-pub use states::{HISTORY_DIR, States, has_no_history};
+pub use states::{HISTORY_DIR, States, failure_of, has_no_history};
 pub use undelete::{UndeleteArgs, run as undelete};

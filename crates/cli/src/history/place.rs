@@ -29,21 +29,9 @@ impl Place {
     pub fn of(path: &Path) -> Done<Self> {
         let absolute = std::path::absolute(path).map_err(|e| Failure::io("cannot find", path, &e))?;
         let (start, rest) = existing_part(&absolute)?;
-        let failed = |e: std::io::Error| Failure::io("cannot read", Path::new("/proc/self/mountinfo"), &e);
-        let no_mount = || {
-            Failure::new(Exit::NotAVolume, format!("{} is not on a firnfs mount", readable(&path)))
-                .advise("mount the volume first, and give a path below its mountpoint")
-        };
-        let device = table::mount_of(&start).map_err(failed)?.ok_or_else(no_mount)?.device;
-        let mounts = table::firnfs_mounts().map_err(failed)?;
-        let here = mounts.into_iter().rev().filter(|mount| mount.device == device);
-        // A bind mount of a directory does not show the root of the volume.
-        let mut roots = here.filter(|mount| start.starts_with(&mount.mountpoint));
-        let mount = roots.find(|mount| mount.mountpoint.join(HISTORY_DIR).is_dir());
-        let mount = mount.ok_or_else(|| has_no_history(path))?;
-        let below = start.strip_prefix(&mount.mountpoint).unwrap_or(Path::new("")).join(rest);
+        let (mount, shown) = root_of_volume(&start, path)?;
         // Joining nothing leaves a slash.
-        let below = below.components().collect();
+        let below = shown.join(rest).components().collect();
         Ok(Self { mount, below })
     }
 
@@ -95,6 +83,30 @@ impl Place {
     pub fn at(&self, below: PathBuf) -> Self {
         Self { mount: self.mount.clone(), below }
     }
+}
+
+/// The mount that shows the root of the volume, and where below it a directory or file is; `path` is for messages.
+fn root_of_volume(start: &Path, path: &Path) -> Done<(Mount, PathBuf)> {
+    let failed = |e: std::io::Error| Failure::io("cannot read", Path::new("/proc/self/mountinfo"), &e);
+    let no_mount = || {
+        Failure::new(Exit::NotAVolume, format!("{} is not on a firnfs mount", readable(&path)))
+            .advise("mount the volume first, and give a path below its mountpoint")
+    };
+    table::mount_of(start).map_err(failed)?.ok_or_else(no_mount)?;
+    let mounts = table::firnfs_mounts().map_err(failed)?;
+    let there = std::fs::metadata(start).map_err(|e| Failure::io("cannot find", start, &e))?.dev();
+    let there = (rustix::fs::major(there), rustix::fs::minor(there));
+    let shows = |mount: &&Mount| mount.own_device == there && start.starts_with(&mount.mountpoint);
+    let nearest = mounts.iter().filter(shows).max_by_key(|mount| mount.mountpoint.as_os_str().len());
+    let nearest = nearest.ok_or_else(|| has_no_history(path))?;
+    // A state, or a bind mount of a directory, does not show the root of the volume.
+    let is_root = |mount: &&Mount| mount.is_whole() && mount.own_device == nearest.device;
+    let whole = if nearest.is_whole() { Some(nearest) } else { mounts.iter().rev().find(is_root) };
+    let whole = whole.filter(|mount| mount.mountpoint.join(HISTORY_DIR).is_dir());
+    let whole = whole.ok_or_else(|| has_no_history(path))?;
+    let shown = nearest.root.strip_prefix("/").unwrap_or(&nearest.root);
+    let below = start.strip_prefix(&nearest.mountpoint).unwrap_or(Path::new(""));
+    Ok((whole.clone(), shown.join(below)))
 }
 
 /// Joins paths, without a slash at the end if there is nothing to join.

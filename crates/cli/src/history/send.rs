@@ -11,7 +11,7 @@ use crate::names::{readable, shell_word};
 use crate::output::Output;
 use crate::progress::Bar;
 use crate::sizes::{Bytes, Count, parse_size};
-use crate::socket;
+use crate::socket::{self, Called};
 use crate::target::{self, Target};
 use clap::Args;
 use firnfs::lfs::Lfs;
@@ -26,7 +26,7 @@ use serde_json::Value;
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, IsTerminal, Read, Write};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -319,23 +319,11 @@ fn send_from_mount(
     out: &mut dyn Write,
     bar: &SendBar,
 ) -> Done<SentView> {
-    let cannot = |e: std::io::Error| Failure::failed(format!("cannot receive from the daemon: {e}"));
-    let directory = tempfile::Builder::new().prefix("firn-send-").tempdir().map_err(cannot)?;
-    let socket = directory.path().join("stream");
-    let listener = UnixListener::bind(&socket).map_err(cannot)?;
-    let mut client = Client::for_mount(mount).map_err(|e| failure_of(&e))?;
-    let request = SendRequest { from, to, skip_bytes, socket: socket.clone() };
-    let request = serde_json::to_value(request).map_err(|e| Failure::failed(e.to_string()))?;
-    let asking = std::thread::spawn(move || {
-        let answer = client.ask::<SentView>(SEND_OP, request);
-        // Wakes the other side if the daemon did not connect.
-        let _late = UnixStream::connect(&socket);
-        answer
-    });
-    let (stream, _) = listener.accept().map_err(cannot)?;
-    drop(directory);
+    let client = Client::for_mount(mount).map_err(|e| failure_of(&e))?;
+    let request = |socket| SendRequest { from, to, skip_bytes, socket };
+    let Called { stream, answer } = socket::be_called(client, SEND_OP, request)?;
     let passed = pass_on(stream, skip_bytes == 0, out, bar);
-    let answer = asking.join().map_err(|_| Failure::failed("the question to the daemon was lost"))?;
+    let answer = answer.wait::<SentView>();
     match (passed, answer) {
         // The daemon hears of a reader that goes away, and knows why it ends a stream itself.
         (Err(error), _) if !matches!(error, ReceiveError::Cut { .. }) => {

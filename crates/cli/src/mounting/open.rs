@@ -16,6 +16,7 @@ use firnfs::store::Store;
 use firnfs::vfs::Vfs;
 use firnfs_device::{Access, Clock, FileDevice, FileOptions, Lock, SystemClock};
 use firnfs_format::TimeNs;
+use firnfs_fuse::mount::table::{self, Mount};
 use firnfs_fuse::{SessionError, mount};
 use firnfs_manage::{VolumeKind, kind_of};
 use firnfs_volume::Volume;
@@ -147,6 +148,19 @@ fn refuse_second_mount(path: &Path) -> Done {
             return Err(Failure::new(Exit::Refused, message).advise(advice));
         }
         mount::unmount(&mounted.mountpoint, true).map_err(|e| failure_of(&SessionError::Mount(e)))?;
+    }
+    clear_dead_states(path).map_err(table_failed)
+}
+
+/// Clears mounts of states of the volume whose daemon has died.
+fn clear_dead_states(image: &Path) -> std::io::Result<()> {
+    let is_of_image = |mount: &Mount| past::is_state_of(&mount.source, image);
+    for mounted in table::firnfs_mounts()?.into_iter().filter(is_of_image) {
+        if mount::is_dead(&mounted.mountpoint)
+            && let Err(error) = mount::unmount(&mounted.mountpoint, true)
+        {
+            tracing::warn!("{error}");
+        }
     }
     Ok(())
 }

@@ -76,9 +76,10 @@ the exit code is 0, not 130 or 143. Root mounts directly and gives access to all
 fusermount3, with access for themselves only. A mount that a crashed daemon left behind is cleared. The daemon does
 not see reads that the kernel's page cache answers, so they change no access time.
 
-IMAGE@STATE mounts what 'firn log IMAGE' lists, by its name, its number or a time (\"2 hours ago\"), read-only; any number of
-such mounts can be there. While the image is mounted to be written, only root can add them, as bind mounts of what everybody
-finds in MOUNTPOINT/.firn/history; the volume is unmounted after them.
+IMAGE@STATE mounts what 'firn log IMAGE' lists, by its name, its number or a time (\"2 hours ago\"), read-only; many of them
+can be mounted at a time. While the image is mounted to be written, only the user who mounted it can add them (others
+find them in MOUNTPOINT/.firn/history): its daemon shows up to 256 states too. 'firn umount' of the volume is refused
+then; unmounted in another way, it takes them along. A state that is dropped meanwhile is stale.
 
 As mount.firnfs it is a helper of mount(8), with the letters of those: -f checks everything and mounts nothing, -s ignores
 options that are unknown, -N mounts in that namespace.

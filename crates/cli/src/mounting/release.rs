@@ -74,7 +74,7 @@ pub fn umount(args: &UmountArgs) -> Done {
         return mount::unmount_unasked(&args.path, args.force, args.lazy).map_err(refused);
     }
     if let Some(part) = table::part_on(&args.path).map_err(|e| no_table(&e))? {
-        // A state beside the present, or another bind mount: the daemon goes on.
+        // A state beside the present, or a bind mount: the daemon goes on.
         return unmount(&part.mountpoint, args.lazy);
     }
     let mount = find_mount(&args.path)?;
@@ -117,11 +117,12 @@ fn find_mount(path: &Path) -> Done<table::Mount> {
     })
 }
 
-/// Refuses to unmount a volume of which a part is mounted elsewhere as well: its daemon would not end before that is unmounted, and a caller
-/// would wait.
+/// Refuses to unmount a volume of which a part is mounted elsewhere as well. A state would be gone with it, under the programs that read it.
+/// A bind mount would keep the daemon, and a caller would wait.
 fn refuse_parts(mount: &table::Mount) -> Done {
     let all = table::firnfs_mounts().map_err(|e| no_table(&e))?;
-    let parts = all.iter().filter(|other| other.device == mount.device && !other.is_whole());
+    let is_part = |other: &&table::Mount| other.device == mount.device && !other.is_whole();
+    let parts = all.iter().filter(is_part).filter(|part| !mount::is_dead(&part.mountpoint));
     let names: Vec<String> = parts.map(|part| shell_word(&part.mountpoint)).collect();
     if names.is_empty() {
         return Ok(());

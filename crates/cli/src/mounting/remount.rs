@@ -6,9 +6,11 @@
 use super::failure_of;
 use super::options::{MountArgs, MountPlan};
 use crate::failure::{Done, Exit, Failure};
+use crate::names::readable;
 use crate::tune;
 use firnfs::vfs::AtimeMode;
 use firnfs_fuse::control::{Client, ClientError};
+use firnfs_fuse::mount::table;
 use firnfs_fuse::{MountOptions, SessionError};
 use rustix::fs::{StatVfsMountFlags, statvfs};
 use serde_json::json;
@@ -17,8 +19,9 @@ use std::path::Path;
 /// Changes the mount.
 ///
 /// # Errors
-/// Not a mount; a setting that only a mount sets; `rw` on a volume that the daemon cannot write.
+/// Not a mount, or one that shows a state; a setting that only a mount sets; `rw` on a volume that the daemon cannot write.
 pub(super) fn remount(args: &MountArgs, plan: &MountPlan) -> Done {
+    refuse_part(&plan.mountpoint)?;
     let failed = |e: ClientError| match e {
         ClientError::NotMounted(_) => Failure::new(Exit::NotAVolume, e.to_string()),
         _ => Failure::failed(e.to_string()),
@@ -53,6 +56,15 @@ pub(super) fn remount(args: &MountArgs, plan: &MountPlan) -> Done {
         client.call("sync", json!({})).map_err(failed)?;
     }
     Ok(())
+}
+
+/// Refuses a mount whose settings are those of another one.
+fn refuse_part(mountpoint: &Path) -> Done {
+    let failed = |e: std::io::Error| Failure::io("cannot read", Path::new("/proc/self/mountinfo"), &e);
+    let Some(part) = table::part_on(mountpoint).map_err(failed)? else { return Ok(()) };
+    let message =
+        format!("{} shows only a part of a volume: {}", readable(&mountpoint), readable(&part.source));
+    Err(Failure::new(Exit::Refused, message).advise("name the mount of the whole volume"))
 }
 
 /// The options that the kernel keeps for a mount.

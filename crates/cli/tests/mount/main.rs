@@ -3,6 +3,7 @@
 
 mod age;
 mod bench;
+mod beside;
 mod boot;
 mod cleaner;
 mod clones;

@@ -1,7 +1,8 @@
 //! Lifetime of inodes: a file without names lives as long as it has a holder.
 //!
 //! Holders are the kernel's lookups and the open handles of embedding programs; `vfs` only counts both. `nameless` lists
-//! the held inodes without names, so that giving back a hold of a file with names never needs its inode.
+//! the held inodes without names, so that giving back a hold of a file with names never needs its inode. Inodes of older states are never
+//! freed, so nobody counts their holders.
 
 use super::Vfs;
 use crate::error::{FsError, Outcome, Stop};
@@ -20,6 +21,9 @@ pub(super) enum Nameless {
 
 impl<S: Store> Vfs<S> {
     pub(super) fn add_hold(&mut self, ino: InodeNo) {
+        if is_past(ino) {
+            return;
+        }
         *self.holds.entry(ino).or_insert(0) += 1;
     }
 

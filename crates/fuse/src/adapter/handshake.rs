@@ -80,24 +80,36 @@ impl<S: Engine> Adapter<S> {
     /// OPEN and OPENDIR: after one ENOSYS, the kernel opens by itself, and sends no RELEASE either. It then keeps cached pages
     /// and listings; for kernels that need these requests the flags have the same effect.
     pub(super) fn open(&self, directory: bool, reply: &mut Reply) -> Handled {
-        let spared = self.agreed.get().is_some_and(|a| if directory { a.no_opendir } else { a.no_open });
-        if spared {
-            return Err(Errno::NOSYS);
-        }
-        let open_flags = self.open_flags(directory);
-        reply.put(&abi::OpenOut { open_flags, ..Default::default() });
-        Ok(())
+        answer_open(self.agreed.get(), self.settings, directory, reply)
     }
 
     /// Flags that say what the kernel may keep between opens, and that it need not report a close.
     pub(super) fn open_flags(&self, directory: bool) -> u32 {
-        let unseen = !self.settings.exact_atime;
-        match directory {
-            true if unseen => abi::FOPEN_KEEP_CACHE | abi::FOPEN_CACHE_DIR,
-            true => 0,
-            false if unseen => abi::FOPEN_KEEP_CACHE | abi::FOPEN_NOFLUSH,
-            false => abi::FOPEN_NOFLUSH,
-        }
+        open_flags(self.settings, directory)
+    }
+}
+
+/// See [`Adapter::open`].
+pub(super) fn answer_open(
+    agreed: Option<&Agreed>,
+    settings: Settings,
+    directory: bool,
+    reply: &mut Reply,
+) -> Handled {
+    if agreed.is_some_and(|a| if directory { a.no_opendir } else { a.no_open }) {
+        return Err(Errno::NOSYS);
+    }
+    reply.put(&abi::OpenOut { open_flags: open_flags(settings, directory), ..Default::default() });
+    Ok(())
+}
+
+fn open_flags(settings: Settings, directory: bool) -> u32 {
+    let unseen = !settings.exact_atime;
+    match directory {
+        true if unseen => abi::FOPEN_KEEP_CACHE | abi::FOPEN_CACHE_DIR,
+        true => 0,
+        false if unseen => abi::FOPEN_KEEP_CACHE | abi::FOPEN_NOFLUSH,
+        false => abi::FOPEN_NOFLUSH,
     }
 }
 

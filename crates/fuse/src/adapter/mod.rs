@@ -8,7 +8,7 @@
 //!   attributes) counts one hold in `vfs`, which FORGET releases: an unlinked inode lives until then.
 //! - The kernel checks access permissions (`default_permissions`, which POSIX_ACL implies).
 //!
-//! Parts: `handshake` (INIT), `names`, `attributes`, `data`, `listing`, `probe`.
+//! Parts: `handshake` (INIT), `names`, `attributes`, `data`, `listing`, `probe`, `state` (a mount of a state).
 
 mod attributes;
 mod data;
@@ -17,11 +17,13 @@ mod listing;
 mod names;
 mod probe;
 mod set_id;
+mod state;
 
 pub(crate) use handshake::answer_init;
 pub use handshake::{Agreed, MAX_WRITE_BYTES};
 pub use probe::PROBE_NAME;
 pub(crate) use probe::PROBE_NODE;
+pub(crate) use state::StateHandler;
 
 use crate::counters::Counters;
 use crate::errno::errno_of;
@@ -90,6 +92,7 @@ pub struct Adapter<S: Engine> {
     agreed: OnceLock<Agreed>,
     notifier: OnceLock<Arc<dyn Notifier>>,
     probing: AtomicBool,
+    before_close: OnceLock<Box<dyn Fn() + Send + Sync>>,
     closed: Mutex<Option<Result<(), FsError>>>,
     counters: Counters,
     /// No operation waits once it has made its changes.
@@ -114,6 +117,7 @@ impl<S: Engine> Adapter<S> {
             agreed: OnceLock::new(),
             notifier: OnceLock::new(),
             probing: AtomicBool::new(false),
+            before_close: OnceLock::new(),
             closed: Mutex::new(None),
             counters: Counters::default(),
             never_waits_at_its_end,
@@ -150,11 +154,19 @@ impl<S: Engine> Adapter<S> {
         let _already_set = self.notifier.set(notifier);
     }
 
+    /// Sets what is called before the volume is closed: it ends what else reads the volume. Later calls have no effect.
+    pub fn call_before_close(&self, end: impl Fn() + Send + Sync + 'static) {
+        let _already_set = self.before_close.set(Box::new(end));
+    }
+
     /// Closes the volume once; every call returns the outcome of that close.
     ///
     /// # Errors
     /// As [`Volume::close`].
     pub fn close(&self) -> Result<(), FsError> {
+        if let Some(end) = self.before_close.get() {
+            end();
+        }
         let mut closed = self.closed.lock();
         closed.get_or_insert_with(|| self.volume.close()).clone()
     }
@@ -257,13 +269,19 @@ impl<S: Engine> Adapter<S> {
 
 impl<S: Engine> Adapter<S> {
     fn note(&self, request: &Request<'_>, reply: &Reply, verdict: Verdict, start: Instant) {
+        let busy_ns = self.count(request, verdict, start);
+        self.recorder.note(request, reply, verdict, start, busy_ns);
+    }
+
+    /// Counts a request that began at `start`; the time that it took.
+    fn count(&self, request: &Request<'_>, verdict: Verdict, start: Instant) -> u64 {
         let busy_ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let error = match verdict {
             Verdict::Error(errno) => Some(errno),
             _ => None,
         };
         self.counters.count(request.header.opcode, error, busy_ns);
-        self.recorder.note(request, reply, verdict, start, busy_ns);
+        busy_ns
     }
 }
 

@@ -1,7 +1,8 @@
 //! The command line's side of the control channel.
 
-use super::{Answer, MAX_LINE_BYTES, OpError, socket_path};
+use super::{Answer, MAX_LINE_BYTES, OpError};
 use crate::mount::table::{Mount, mount_of};
+use crate::sockets::socket_path;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};

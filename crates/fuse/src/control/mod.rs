@@ -11,12 +11,9 @@ pub mod server;
 pub use client::{Client, ClientError};
 pub use server::Server;
 
-use rustix::fs::Mode;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
 
 /// Longest request and reply, in bytes.
 pub const MAX_LINE_BYTES: u64 = 16 << 20;
@@ -122,44 +119,6 @@ impl Registry {
         };
         operation(&request)
     }
-}
-
-/// The directory that holds the sockets of a user's mounts: `/run/firnfs` for root, else `/run/user/UID/firnfs`, else
-/// `/tmp/firnfs-UID`. It does not depend on the environment, so that daemon and client agree.
-#[must_use]
-pub fn socket_directory(owner_uid: u32) -> PathBuf {
-    if owner_uid == 0 {
-        return PathBuf::from("/run/firnfs");
-    }
-    let runtime = PathBuf::from(format!("/run/user/{owner_uid}"));
-    if is_owned_directory(&runtime, owner_uid) {
-        runtime.join("firnfs")
-    } else {
-        PathBuf::from(format!("/tmp/firnfs-{owner_uid}"))
-    }
-}
-
-/// The socket of the mount with that device number.
-#[must_use]
-pub fn socket_path(owner_uid: u32, device: (u32, u32)) -> PathBuf {
-    socket_directory(owner_uid).join(format!("{}:{}.sock", device.0, device.1))
-}
-
-/// Makes the directory of this user's sockets; no other user can read it.
-fn make_socket_directory(path: &Path, owner_uid: u32) -> std::io::Result<()> {
-    match rustix::fs::mkdir(path, Mode::RWXU) {
-        Ok(()) | Err(rustix::io::Errno::EXIST) => {}
-        Err(errno) => return Err(errno.into()),
-    }
-    // In /tmp another user may have made it first.
-    if is_owned_directory(path, owner_uid) {
-        return rustix::fs::chmod(path, Mode::RWXU).map_err(Into::into);
-    }
-    Err(std::io::Error::other(format!("{} belongs to somebody else", path.display())))
-}
-
-fn is_owned_directory(path: &Path, owner_uid: u32) -> bool {
-    std::fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir() && meta.uid() == owner_uid)
 }
 
 #[cfg(test)]

@@ -4,7 +4,8 @@
 //! server outlives the file system by a moment: clients that wait for the release get their answer before the process
 //! ends.
 
-use super::{Answer, MAX_LINE_BYTES, Registry, make_socket_directory, socket_directory, socket_path};
+use super::{Answer, MAX_LINE_BYTES, Registry};
+use crate::sockets::{make_socket_directory, socket_directory, socket_path};
 use parking_lot::Mutex;
 use rustix::net::sockopt::socket_peercred;
 use std::io::{BufRead, BufReader, Read, Write};

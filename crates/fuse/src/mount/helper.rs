@@ -4,15 +4,11 @@
 //! `_FUSE_COMMFD`.
 
 use super::MountError;
-use rustix::fd::{AsFd, AsRawFd, OwnedFd};
+use crate::handover::receive_fd;
+use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::io::FdFlags;
-use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType, recvmsg,
-    socketpair,
-};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::ffi::{OsStr, OsString};
-use std::io::IoSliceMut;
-use std::mem::MaybeUninit;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -84,17 +80,6 @@ fn option_text(source: &OsStr, words: &[&str]) -> OsString {
         text.extend_from_slice(word.as_bytes());
     }
     OsString::from_vec(text)
-}
-
-fn receive_fd(socket: &OwnedFd) -> rustix::io::Result<Option<OwnedFd>> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let mut byte = [0; 1];
-    recvmsg(socket.as_fd(), &mut [IoSliceMut::new(&mut byte)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
-    Ok(ancillary.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
-        _ => None,
-    }))
 }
 
 /// The helper's error message as one line, without its own name.

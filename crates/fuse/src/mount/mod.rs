@@ -162,21 +162,6 @@ pub fn remount(mountpoint: &Path, options: &MountOptions) -> Result<(), MountErr
     })
 }
 
-/// Shows a directory in another place as well, read-only; only root may. Needs no daemon of its own.
-///
-/// # Errors
-/// As the system reports.
-pub fn bind_read_only(directory: &Path, mountpoint: &Path, options: &MountOptions) -> Result<(), MountError> {
-    let failed = |errno| MountError::System { action: "mount", errno };
-    rustix::mount::mount_bind(directory, mountpoint).map_err(failed)?;
-    let flags = options.flags() | MountFlags::BIND | MountFlags::RDONLY;
-    rustix::mount::mount_remount(mountpoint, flags, c"").map_err(|errno| {
-        // The first failure is the one to be told.
-        let _left = unmount(mountpoint, true);
-        failed(errno)
-    })
-}
-
 /// Makes a mountpoint usable: absolute, a directory, and free of dead mounts that a crashed firnfs daemon left.
 ///
 /// # Errors
@@ -242,7 +227,7 @@ pub fn unmount_unasked(mountpoint: &Path, force: bool, lazy: bool) -> Result<(),
 /// Sets the kernel's read-ahead to the size of one request; its default of 128 KiB wastes round trips on cold reads. Best
 /// effort: only root has the right.
 pub(crate) fn raise_read_ahead(mount: &table::Mount, len_bytes: u32) {
-    let (major, minor) = mount.device;
+    let (major, minor) = mount.own_device;
     let suffix = if mount.fs_type.starts_with("fuseblk") { "-fuseblk" } else { "" };
     let path = format!("/sys/class/bdi/{major}:{minor}{suffix}/read_ahead_kb");
     let outcome = std::fs::write(&path, (len_bytes / 1024).to_string());

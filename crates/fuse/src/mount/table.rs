@@ -1,8 +1,12 @@
 //! `/proc/self/mountinfo`: the existing mounts. Callers: mounting (finds dead mounts), the control client (finds the
 //! daemon that serves a path).
+//!
+//! A state that the daemon of its volume shows beside the present (`beside`) is a mount with a device number of its own. Here it is what a
+//! bind mount of `.firn/history/STATE` is: a part of the volume, whose commands go to the volume's daemon.
 
-use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt;
+use crate::sockets::{self, Device};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -12,9 +16,11 @@ pub const FS_TYPES: [&str; 2] = ["fuse.firnfs", "fuseblk.firnfs"];
 /// One mount of firnfs; see proc_pid_mountinfo(5).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mount {
-    /// Device number, as st_dev of files on it shows it.
-    pub device: (u32, u32),
-    /// The directory of the volume that is shown there: `/`, unless it is a bind mount of a part.
+    /// Device number of the volume's own mount: its daemon serves this one.
+    pub device: Device,
+    /// Device number, as st_dev of files on it shows it: another one if the daemon shows a state there.
+    pub own_device: Device,
+    /// The directory of the volume that is shown there: `/`, unless it is a bind mount of a part, or a state.
     pub root: PathBuf,
     /// The directory on which it is mounted.
     pub mountpoint: PathBuf,
@@ -34,20 +40,65 @@ impl Mount {
     }
 }
 
-/// All mounts of firnfs that this process sees: first bind mounts of parts, then those of whole volumes; among each, oldest first.
+/// All mounts of firnfs that this process sees: first those of parts, then those of whole volumes; among each, oldest first.
 ///
 /// # Errors
 /// As reading `/proc/self/mountinfo` reports.
 pub fn firnfs_mounts() -> std::io::Result<Vec<Mount>> {
-    let bytes = std::fs::read("/proc/self/mountinfo")?;
-    let lines = bytes.split(|&b| b == b'\n');
-    let ours = lines.filter_map(parse_line).filter(|m| FS_TYPES.contains(&m.fs_type.as_str()));
-    let (whole, mut all): (Vec<Mount>, Vec<Mount>) = ours.partition(Mount::is_whole);
+    let is_ours = |mount: &Mount| FS_TYPES.contains(&mount.fs_type.as_str());
+    let ours: Vec<Mount> = all_mounts()?.into_iter().filter(is_ours).collect();
+    let ours = with_daemons(ours, sockets::leads_to);
+    let (whole, mut all): (Vec<Mount>, Vec<Mount>) = ours.into_iter().partition(Mount::is_whole);
     all.extend(whole);
     Ok(all)
 }
 
-/// The bind mount of a part of a volume that is mounted on exactly this directory.
+/// The device number of the uppermost mount on a directory, of whatever kind it is.
+pub(crate) fn device_on(mountpoint: &Path) -> Option<Device> {
+    let mounts = all_mounts().ok()?.into_iter().rev();
+    mounts.into_iter().find(|mount| mount.mountpoint == mountpoint).map(|mount| mount.own_device)
+}
+
+fn all_mounts() -> std::io::Result<Vec<Mount>> {
+    let bytes = std::fs::read("/proc/self/mountinfo")?;
+    Ok(bytes.split(|&b| b == b'\n').filter_map(parse_line).collect())
+}
+
+/// Finds the states among the mounts. `leads_to` says whose daemon serves a mount; a user who may not know goes by the source.
+fn with_daemons(
+    mut mounts: Vec<Mount>,
+    leads_to: impl Fn(u32, Device) -> std::io::Result<Option<Device>>,
+) -> Vec<Mount> {
+    for at in 0..mounts.len() {
+        let Some((image, state)) = split_source(&mounts[at].source) else { continue };
+        let Mount { owner_uid, own_device, .. } = mounts[at];
+        let daemon = match leads_to(owner_uid, own_device) {
+            Ok(device) => device,
+            Err(_) => {
+                let volume =
+                    mounts.iter().find(|other| other.source == image && other.owner_uid == owner_uid);
+                volume.map(|volume| volume.own_device)
+            }
+        };
+        // A daemon that died leaves its links, and the kernel may have given its number away.
+        let is_other = |other: &Mount| Some(other.own_device) == daemon && other.source != image;
+        if let Some(device) = daemon.filter(|_| !mounts.iter().any(is_other)) {
+            let root = Path::new("/.firn/history").join(state);
+            (mounts[at].device, mounts[at].root) = (device, root);
+        }
+    }
+    mounts
+}
+
+/// Splits `IMAGE@STATE`.
+fn split_source(source: &Path) -> Option<(PathBuf, OsString)> {
+    let bytes = source.as_os_str().as_bytes();
+    let at = bytes.iter().rposition(|&b| b == b'@')?;
+    let [image, state] = [&bytes[..at], &bytes[at + 1..]].map(OsStr::from_bytes);
+    Some((image.into(), state.into()))
+}
+
+/// The bind mount of a part of a volume, or the state, that is mounted on exactly this directory.
 ///
 /// # Errors
 /// As reading `/proc/self/mountinfo` reports.
@@ -57,8 +108,8 @@ pub fn part_on(directory: &Path) -> std::io::Result<Option<Mount>> {
     Ok(mounts.find(|mount| mount.mountpoint == resolved).filter(|mount| !mount.is_whole()))
 }
 
-/// The mount that holds `path`. For a dead mount, which no longer answers, `path` must be its mountpoint. Of several
-/// stacked mounts, the newest.
+/// The mount that holds `path`; of a part, that of the whole volume, if there is one. For a dead mount, which no longer answers, `path`
+/// must be its mountpoint. Of several stacked mounts, the newest.
 ///
 /// # Errors
 /// As reading `/proc/self/mountinfo` reports.
@@ -67,10 +118,13 @@ pub fn mount_of(path: &Path) -> std::io::Result<Option<Mount>> {
         std::fs::metadata(path).ok().map(|m| (rustix::fs::major(m.dev()), rustix::fs::minor(m.dev())));
     let absolute = std::path::absolute(path)?;
     let resolved = resolve_parent(&absolute);
-    Ok(firnfs_mounts()?.into_iter().rev().find(|mount| match device {
-        Some(device) => mount.device == device,
+    let all = firnfs_mounts()?;
+    let found = all.iter().rev().find(|mount| match device {
+        Some(device) => mount.own_device == device,
         None => mount.mountpoint == absolute || mount.mountpoint == resolved,
-    }))
+    });
+    let whole = |part: &Mount| all.iter().rev().find(|other| other.own_device == part.device);
+    Ok(found.map(|found| whole(found).unwrap_or(found).clone()))
 }
 
 /// `path` with the links in its parent resolved; the last part cannot be examined if a dead mount covers it.
@@ -86,10 +140,12 @@ fn parse_line(line: &[u8]) -> Option<Mount> {
     let separator = fields.iter().skip(6).position(|f| *f == b"-")? + 6;
     let device = std::str::from_utf8(fields.get(2)?).ok()?;
     let (major, minor) = device.split_once(':')?;
+    let device = (major.parse().ok()?, minor.parse().ok()?);
     let super_options = String::from_utf8_lossy(fields.get(separator + 3)?).into_owned();
     let owner = super_options.split(',').find_map(|word| word.strip_prefix("user_id="));
     Some(Mount {
-        device: (major.parse().ok()?, minor.parse().ok()?),
+        device,
+        own_device: device,
         root: unescape(fields.get(3)?),
         mountpoint: unescape(fields.get(4)?),
         fs_type: String::from_utf8_lossy(fields.get(separator + 1)?).into_owned(),
@@ -138,6 +194,26 @@ mod tests {
         {
             assert_eq!(parse_line(line.as_bytes()), None, "{line}");
         }
+    }
+
+    #[test]
+    fn a_state_beside_the_present_is_a_part_of_its_volume() {
+        let mount = |minor: u32, source: &str| {
+            let line = format!("36 35 0:{minor} / /m{minor} rw - fuse.firnfs {source} rw,user_id=1000");
+            parse_line(line.as_bytes()).unwrap()
+        };
+        let all = vec![mount(50, "/a.img"), mount(51, "/a.img@one"), mount(52, "/b@c.img")];
+        let found = |leads_to: &dyn Fn(Device) -> std::io::Result<Option<Device>>| {
+            let mounts = with_daemons(all.clone(), |_, device| leads_to(device));
+            mounts.into_iter().map(|mount| (mount.device.1, mount.root)).collect::<Vec<_>>()
+        };
+        let (whole, part) = (PathBuf::from("/"), PathBuf::from("/.firn/history/one"));
+        let known = [(50, whole.clone()), (50, part), (52, whole.clone())];
+        assert_eq!(found(&|device| Ok((device == (0, 51)).then_some((0, 50)))), known);
+        assert_eq!(found(&|_| Err(std::io::ErrorKind::PermissionDenied.into())), known, "another user");
+        let own = [50, 51, 52].map(|minor| (minor, whole.clone()));
+        assert_eq!(found(&|_| Ok(None)), own, "a daemon of its own");
+        assert_eq!(found(&|device| Ok((device == (0, 51)).then_some((0, 52)))), own, "of a daemon that died");
     }
 
     #[test]
