@@ -2,8 +2,8 @@
 //!
 //! The command mounts, with the rights of its user and where that user sees it, and hands the descriptor of `/dev/fuse` over
 //! ([`MOUNT_OP`]). Such a mount ends when it is unmounted, and at the latest with the mount of the volume: then it is detached, and programs
-//! that still use it get errors. Each has two threads, one of which only waits for its end, and all together [`SPARE_WORKERS`] more for requests that wait for the device;
-//! requests come through `/dev/fuse`, whatever the mount of the volume uses.
+//! that still use it get errors. Each has two threads, one of which only waits for its end, and all together [`SPARE_WORKERS`] more for
+//! requests that wait for the device; requests come through `/dev/fuse`, whatever the mount of the volume uses.
 
 use crate::adapter::{Adapter, MAX_WRITE_BYTES, StateHandler};
 use crate::control::{ErrorKind, OpError, Registry};
@@ -23,13 +23,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// Most states that are mounted at a time: each takes two threads.
 const MOUNTS_MAX: usize = 256;
 /// Most workers beyond one for each mount, of all mounts together.
 const SPARE_WORKERS: usize = 32;
-/// The kernel's first request is there once a file system is mounted.
-const FIRST_REQUEST_WITHIN: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
+/// How long the daemon waits for the command, and for the kernel's first request, which is there once a file system is mounted.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Serves a mount that shows a state: a [`StateRequest`], answered with null once the mount works.
 pub const MOUNT_OP: &str = "mount_state";
@@ -110,13 +111,7 @@ impl Beside {
         let StateRequest { epoch, mountpoint, device, socket } = request;
         let look = adapter.volume().run_quietly(|vfs, _| vfs.store_mut().look_into(Epoch(epoch)));
         let root = look.map_err(|e| OpError::from(&e))?;
-        let fd = receive_fd(&UnixStream::connect(socket).map_err(failed)?).map_err(failed)?;
-        let fd = fd.ok_or_else(|| failed("no descriptor was handed over"))?;
-        let mut fds = [PollFd::new(&fd, PollFlags::IN)];
-        if poll(&mut fds, Some(&FIRST_REQUEST_WITHIN)).map_err(failed)? == 0 {
-            return Err(failed("the descriptor belongs to no new mount"));
-        }
-        let transport = DeviceTransport::new(fd);
+        let transport = DeviceTransport::new(handed_over(&socket)?);
         let handler = StateHandler::new(Arc::clone(adapter), root);
         transport.handshake(&handler, false).map_err(failed)?;
         self.serve(transport, handler, mountpoint, device)
@@ -201,6 +196,20 @@ impl Shared {
         if let Some(present) = self.present.get() {
             sockets::lead_no_more(device, *present);
         }
+    }
+}
+
+/// The descriptor of a new mount.
+fn handed_over(socket: &Path) -> Result<OwnedFd, OpError> {
+    let stream = UnixStream::connect(socket).map_err(failed)?;
+    stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
+    let fd = receive_fd(&stream).map_err(failed)?;
+    let fd = fd.ok_or_else(|| failed("no descriptor was handed over"))?;
+    let mut fds = [PollFd::new(&fd, PollFlags::IN)];
+    let patience = Timespec { tv_sec: PATIENCE.as_secs() as i64, tv_nsec: 0 };
+    match poll(&mut fds, Some(&patience)).map_err(failed)? {
+        0 => Err(failed("the descriptor belongs to no new mount")),
+        _ => Ok(fd),
     }
 }
 

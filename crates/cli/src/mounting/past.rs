@@ -22,6 +22,7 @@ use firnfs_manage::{VolumeKind, kind_of, open_point};
 use firnfs_volume::Volume;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{StatVfsMountFlags, statvfs};
+use serde_json::json;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -155,7 +156,14 @@ fn written_mount(image: &Path) -> Done<Option<Mount>> {
     let Some(mounted) = mount_of_image(image).map_err(|e| no_table(&e))? else { return Ok(None) };
     let flags = statvfs(&mounted.mountpoint).map(|found| found.f_flag);
     let is_read_only = flags.is_ok_and(|flags| flags.contains(StatVfsMountFlags::RDONLY));
-    Ok(Some(mounted).filter(|mounted| !is_read_only && !mount::is_dead(&mounted.mountpoint)))
+    let is_left_alone = mount::is_dead(&mounted.mountpoint) || is_read_only && leaves_image_alone(&mounted);
+    Ok(Some(mounted).filter(|_| !is_left_alone))
+}
+
+/// Whether a read-only mount was one from its beginning; after a remount its daemon still keeps others from the image.
+fn leaves_image_alone(mounted: &Mount) -> bool {
+    let space = Client::for_mount(mounted).and_then(|mut client| client.call("statfs", json!({})));
+    space.map_or(true, |space| !space["read_only"].is_null())
 }
 
 fn no_table(error: &std::io::Error) -> Failure {

@@ -6,6 +6,7 @@
 use super::namespace;
 use crate::completion::values;
 use crate::failure::{Done, Exit, Failure};
+use crate::history::split_state;
 use crate::names::{readable, shell_word};
 use clap::Args;
 use firnfs_fuse::MountError;
@@ -19,12 +20,13 @@ use std::path::{Path, PathBuf};
 #[command(after_help = "Examples:
   firn umount /mnt
   firn umount disk.img        by its image, wherever it is mounted
+  firn umount disk.img@monday a state of it alone
   firn umount --lazy /mnt     a busy mount
 
 As umount.fuse.firnfs it has umount(8) wait until the volume is closed. There -f
 and -l do not ask the daemon, which may no longer answer.")]
 pub struct UmountArgs {
-    /// The mountpoint, or the image or device mounted there
+    /// The mountpoint, or the image, device or state mounted there
     #[arg(add = values::mounts())]
     path: PathBuf,
     /// Detach a busy mount now, without waiting; the volume is closed when its last user is done
@@ -73,11 +75,12 @@ pub fn umount(args: &UmountArgs) -> Done {
     if args.force || args.at_once {
         return mount::unmount_unasked(&args.path, args.force, args.lazy).map_err(refused);
     }
-    if let Some(part) = table::part_on(&args.path).map_err(|e| no_table(&e))? {
+    let path = &place_of_state(&args.path)?.unwrap_or_else(|| args.path.clone());
+    if let Some(part) = table::part_on(path).map_err(|e| no_table(&e))? {
         // A state beside the present, or a bind mount: the daemon goes on.
         return unmount(&part.mountpoint, args.lazy);
     }
-    let mount = find_mount(&args.path)?;
+    let mount = find_mount(path)?;
     if !args.lazy {
         refuse_parts(&mount)?;
     }
@@ -101,6 +104,20 @@ pub fn umount(args: &UmountArgs) -> Done {
         client.send("await_release", json!({})).map_err(|e| failure_of(&e))?;
     }
     Ok(())
+}
+
+/// Where `IMAGE@STATE` is mounted.
+fn place_of_state(path: &Path) -> Done<Option<PathBuf>> {
+    let (image, Some(state)) = split_state(path.as_os_str()) else { return Ok(None) };
+    let Ok(mut source) = image.canonicalize().map(PathBuf::into_os_string) else { return Ok(None) };
+    source.push("@");
+    source.push(state);
+    let mounts = table::firnfs_mounts().map_err(|e| no_table(&e))?;
+    Ok(mounts
+        .into_iter()
+        .rev()
+        .find(|mount| mount.source.as_os_str() == source)
+        .map(|mount| mount.mountpoint))
 }
 
 fn find_mount(path: &Path) -> Done<table::Mount> {

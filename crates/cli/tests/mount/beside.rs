@@ -186,7 +186,7 @@ fn a_state_is_unmounted_alone_and_the_volume_takes_its_states_along() {
     for name in ["p1", "p2", "p3"] {
         assert!(said.contains(&home.path.join(name).display().to_string()), "{said}");
     }
-    home.run("firn umount p1; fusermount3 -u p3");
+    home.run("firn umount p1; fusermount3 -u p3; firn mount disk.img@one p1; firn umount disk.img@one");
     assert_eq!(home.run("cat p2/f mnt/f; ls p1 p3"), "2\n3\np1:\n\np3:\n");
     home.run("firn umount p2; firn umount mnt; firn fsck disk.img; firn mount disk.img mnt");
     // Without firn nobody refuses, and a program that reads a state gets an error.
@@ -196,6 +196,30 @@ fn a_state_is_unmounted_alone_and_the_volume_takes_its_states_along() {
          firn fsck disk.img; ! cat <&3 2>/dev/null",
     );
     assert_eq!(home.mounted(), Vec::<String>::new());
+}
+
+/// The daemon has the image for itself until it is unmounted.
+#[test]
+fn a_volume_that_was_remounted_read_only_still_shows_its_states() {
+    if !can_mount() || !is_root() {
+        return;
+    }
+    let mount = Mount::with(Kind::Image, "128M", &[]);
+    mount.state("echo 1 >f", "one");
+    let past = mount.image.with_file_name("past");
+    fs::create_dir(&past).unwrap();
+    firn_ok(&["mount", "-o", "remount,ro", mount.mnt.to_str().unwrap()]);
+    let source = format!("{}@one", mount.image.display());
+    firn_ok(&["mount", &source, past.to_str().unwrap()]);
+    assert_eq!(shell(&past, "cat f"), "1\n");
+    firn_ok(&["umount", &source]);
+    // One that was never writable leaves the image to others.
+    mount.umount();
+    mount.mount_image(&["-o", "ro"]);
+    firn_ok(&["mount", &source, past.to_str().unwrap()]);
+    mount.umount();
+    assert_eq!(shell(&past, "cat f"), "1\n");
+    firn_ok(&["umount", &source]);
 }
 
 #[test]
