@@ -215,7 +215,7 @@ fn handed_over(socket: &Path) -> Result<OwnedFd, OpError> {
 
 /// Detaches a mount, unless something else is mounted there by now. Where this process does not see it, it stays, and is dead.
 fn detach(mountpoint: &Path, device: Device) {
-    if table::device_on(mountpoint) != Some(device) {
+    if !table::device_on(mountpoint).is_ok_and(|found| found == Some(device)) {
         return;
     }
     if let Err(error) = mount::unmount(mountpoint, true) {

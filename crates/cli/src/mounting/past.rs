@@ -104,10 +104,8 @@ pub(super) fn mount_beside(plan: &MountPlan) -> Done<bool> {
 
 /// Has the daemon of a mount serve another one, through its descriptor of `/dev/fuse`.
 fn hand_over(fuse: OwnedFd, mountpoint: &Path, epoch: u32, mounted: &Mount) -> Done {
-    let mounts = table::firnfs_mounts().map_err(|e| no_table(&e))?;
     // Nobody answers there yet, so it must not be looked at.
-    let here = mounts.iter().filter(|mount| mount.mountpoint == mountpoint);
-    let device = here.map(|mount| mount.own_device).next_back();
+    let device = table::device_on(mountpoint).map_err(|e| no_table(&e))?;
     let device =
         device.ok_or_else(|| failure_of(&SessionError::Mount(MountError::NotMounted(mountpoint.into()))))?;
     let client = Client::for_mount(mounted).map_err(|e| history::failure_of(&e))?;

@@ -229,6 +229,12 @@ fn a_state_that_is_mounted_in_its_own_volume_goes_with_it() {
     }
     let mount = Mount::with(Kind::Image, "128M", &[]);
     mount.state("echo 1 >f", "one");
+    // Above the volume itself, too.
+    fs::write(mount.path("f"), "2\n").unwrap();
+    firn_ok(&["mount", &format!("{}@one", mount.image.display()), mount.mnt.to_str().unwrap()]);
+    assert_eq!(shell(&mount.mnt, "cat f"), "1\n");
+    firn_ok(&["umount", mount.mnt.to_str().unwrap()]);
+    assert_eq!(shell(&mount.mnt, "cat f; echo 1 >f"), "2\n");
     let past = mount.path("past");
     let (mnt, place) = (mount.mnt.to_str().unwrap(), past.to_str().unwrap());
     fs::create_dir(&past).unwrap();

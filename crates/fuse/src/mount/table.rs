@@ -45,18 +45,25 @@ impl Mount {
 /// # Errors
 /// As reading `/proc/self/mountinfo` reports.
 pub fn firnfs_mounts() -> std::io::Result<Vec<Mount>> {
-    let is_ours = |mount: &Mount| FS_TYPES.contains(&mount.fs_type.as_str());
-    let ours: Vec<Mount> = all_mounts()?.into_iter().filter(is_ours).collect();
-    let ours = with_daemons(ours, sockets::leads_to);
-    let (whole, mut all): (Vec<Mount>, Vec<Mount>) = ours.into_iter().partition(Mount::is_whole);
+    let (whole, mut all): (Vec<Mount>, Vec<Mount>) = by_age()?.into_iter().partition(Mount::is_whole);
     all.extend(whole);
     Ok(all)
 }
 
-/// The device number of the uppermost mount on a directory, of whatever kind it is.
-pub(crate) fn device_on(mountpoint: &Path) -> Option<Device> {
-    let mounts = all_mounts().ok()?.into_iter().rev();
-    mounts.into_iter().find(|mount| mount.mountpoint == mountpoint).map(|mount| mount.own_device)
+/// All mounts of firnfs, oldest first.
+fn by_age() -> std::io::Result<Vec<Mount>> {
+    let is_ours = |mount: &Mount| FS_TYPES.contains(&mount.fs_type.as_str());
+    let ours: Vec<Mount> = all_mounts()?.into_iter().filter(is_ours).collect();
+    Ok(with_daemons(ours, sockets::leads_to))
+}
+
+/// The device number of the uppermost mount on a directory, of whatever kind it is; `None` without a mount.
+///
+/// # Errors
+/// As reading `/proc/self/mountinfo` reports.
+pub fn device_on(mountpoint: &Path) -> std::io::Result<Option<Device>> {
+    let mut mounts = all_mounts()?.into_iter().rev();
+    Ok(mounts.find(|mount| mount.mountpoint == mountpoint).map(|mount| mount.own_device))
 }
 
 fn all_mounts() -> std::io::Result<Vec<Mount>> {
@@ -104,7 +111,7 @@ fn split_source(source: &Path) -> Option<(PathBuf, OsString)> {
 /// As reading `/proc/self/mountinfo` reports.
 pub fn part_on(directory: &Path) -> std::io::Result<Option<Mount>> {
     let resolved = resolve_parent(&std::path::absolute(directory)?);
-    let mut mounts = firnfs_mounts()?.into_iter().rev();
+    let mut mounts = by_age()?.into_iter().rev();
     Ok(mounts.find(|mount| mount.mountpoint == resolved).filter(|mount| !mount.is_whole()))
 }
 
