@@ -109,7 +109,7 @@ impl Beside {
         request: StateRequest,
     ) -> Result<(), OpError> {
         let StateRequest { epoch, mountpoint, device, socket } = request;
-        let look = adapter.volume().run_quietly(|vfs, _| vfs.store_mut().look_into(Epoch(epoch)));
+        let look = adapter.volume().run_quietly(|vfs, _| vfs.root_of_state(Epoch(epoch)));
         let root = look.map_err(|e| OpError::from(&e))?;
         let transport = DeviceTransport::new(handed_over(&socket)?);
         let handler = StateHandler::new(Arc::clone(adapter), root);

@@ -11,7 +11,7 @@ use crate::inode::Kind;
 use crate::states::{branch_of, in_branch, is_past, local, made_up, number_of, view_of};
 use crate::store::{Branch, State, Store, Title};
 use crate::ufs::{acl, dir, xattr};
-use firnfs_format::{InodeNo, TimeNs};
+use firnfs_format::{Epoch, InodeNo, TimeNs};
 
 /// The name in the root directory below which the past is.
 pub const HIDDEN_DIR: &[u8] = b".firn";
@@ -56,6 +56,14 @@ impl<S: Store> Vfs<S> {
     /// The attributes of [`HIDDEN_DIR`].
     pub(super) fn hidden_dir(&self) -> Attr {
         self.made_up_attr(FIRN)
+    }
+
+    /// The root directory of a state, for an adapter that shows the state alone.
+    ///
+    /// # Errors
+    /// `NotFound`; as the store reports.
+    pub fn root_of_state(&mut self, state: Epoch) -> Outcome<InodeNo> {
+        self.store.look_into(state)
     }
 
     /// Finds a name in a made-up directory.

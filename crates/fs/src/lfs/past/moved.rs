@@ -40,6 +40,25 @@ impl Lfs {
         self.follow_through(Which::at(place), state, ptr, None)
     }
 
+    /// As [`Self::follow`], for a block that leads to others: its place is remembered.
+    ///
+    /// # Errors
+    /// `Need`, `Corrupt`.
+    pub(in crate::lfs) fn follow_above(
+        &mut self,
+        place: &PointCursor,
+        state: Epoch,
+        ptr: BlockPtr,
+    ) -> Outcome<BlockPtr> {
+        let which = Which::at(place);
+        if let Some(end) = self.tables.remnants.followed(which, state, &ptr) {
+            return Ok(end);
+        }
+        let end = self.follow_through(which, state, ptr, None)?;
+        self.tables.remnants.note_followed(which, state, &ptr, &end);
+        Ok(end)
+    }
+
     /// Where that was at the newest durable checkpoint, and can still be read: a place that no power cut undoes. What a clone writes may
     /// name it.
     ///

@@ -3,10 +3,9 @@
 use crate::error::{FsError, Outcome, Stop};
 use crate::lfs::Lfs;
 use crate::lfs::base::kinds::LogKind;
+use crate::lfs::base::occasion::Occasion;
 use crate::lfs::past::retention;
-use crate::lfs::write::checkpoint::Occasion;
-use crate::lfs::write::commit::Cause;
-use crate::store::{Scope, State, Ticket, Title, time_of_next};
+use crate::store::{Scope, State, Title, time_of_next};
 use firnfs_format::checkpoint::{MAX_POINTS, POINT_NAME_MAX, Point, RULES_MAX, Retention};
 use firnfs_format::{Epoch, TimeNs};
 use std::borrow::Cow;
@@ -127,23 +126,6 @@ impl Lfs {
     pub(in crate::lfs) fn is_point(&self, scope: Scope) -> bool {
         let has_news = || self.due.has_changed() || self.dirty_bytes() > 0;
         scope == Scope::All && self.keeps_commits() && has_news()
-    }
-
-    /// Commits a scope for somebody who waits for it. A commit of the whole volume is a checkpoint if retention keeps each of them.
-    /// While the one before it is under way, a commit is all that it is; the driver waits for that ([`Engine::holds_commit`]).
-    ///
-    /// [`Engine::holds_commit`]: crate::engine::Engine::holds_commit
-    ///
-    /// # Errors
-    /// As [`Self::commit_scope`].
-    pub(in crate::lfs) fn commit_as_point(&mut self, now: TimeNs, scope: Scope) -> Outcome<Ticket> {
-        if self.is_point(scope) && !self.writer.jobs.checkpoint_under_way() {
-            match self.checkpoint(now, Occasion::Due) {
-                Err(Stop::Room) => {}
-                other => return other.map(|()| Ticket(self.writer.log.serial.0)),
-            }
-        }
-        self.commit_scope(now, scope, Cause::Wanted)
     }
 
     fn wants_automatic_point(&mut self, now: TimeNs, occasion: Occasion) -> bool {

@@ -20,8 +20,9 @@ use firnfs_format::table::{ImapEntry, Node, TABLE_ENTRY_BYTES, TableEntry};
 use firnfs_format::{BlockPtr, Epoch, InodeNo, PtrKind};
 use rustc_hash::FxHashMap;
 
-/// Blocks of older states that are kept in memory, at most twice this many.
-const KEPT: usize = 512;
+/// Blocks of older states that are kept in memory, at most twice this many. What the cleaner keeps of a file of a few GiB that changes at random
+/// leads through all blocks of pointers of two or three states.
+const KEPT: usize = 2_048;
 
 /// Blocks of older states, by their pointers. The last used stay.
 #[derive(Default)]
@@ -81,7 +82,7 @@ impl Lfs {
         max_bytes: u32,
     ) -> Outcome<Buf> {
         self.geo.check(&ptr, max_bytes, || "block of a retained point".to_owned())?;
-        let at = self.follow(place, state, ptr)?;
+        let at = self.follow_above(place, state, ptr)?;
         self.past_block_at(at, max_bytes)
     }
 
@@ -211,18 +212,30 @@ impl Lfs {
             return Ok(BlockPtr::HOLE);
         }
         let block = self.past_block(place, state, parent, self.geo.block_bytes)?;
+        Ok(self.child_in(&parent, &block, slot)?)
+    }
+
+    /// A pointer in an indirect block of a state, to which `parent` led.
+    ///
+    /// # Errors
+    /// `Corrupt`.
+    pub(in crate::lfs) fn child_in(
+        &self,
+        parent: &BlockPtr,
+        block: &Buf,
+        slot: usize,
+    ) -> Result<BlockPtr, FsError> {
         if (slot + 1) * POINTER_BYTES > block.len() {
             return Ok(BlockPtr::HOLE);
         }
-        let ptr = ptr_in(&block, slot);
+        let ptr = ptr_in(block, slot);
         if matches!(ptr.kind, PtrKind::Plain | PtrKind::Unknown(_)) && !self.geo.is_inside(&ptr) {
             return Err(FsError::Corrupt {
                 what: "block of pointers of a retained point".to_owned(),
                 at: self.geo.place(parent.addr),
                 expected: "pointers within the volume".to_owned(),
                 found: self.geo.place(ptr.addr),
-            }
-            .into());
+            });
         }
         Ok(ptr)
     }

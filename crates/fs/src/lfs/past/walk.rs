@@ -245,21 +245,36 @@ impl Lfs {
             return Ok(Progress::Pause);
         }
         walk.left = walk.left.saturating_sub(1);
+        if self.is_named(&key, &ptr, next)? {
+            self.pass(walk, at);
+            return Ok(Progress::Done);
+        }
         let here = self.follow(&at, walk.state.epoch, ptr)?;
         if self.is_at(&key, &here, next)? {
             self.pass(walk, at);
             return Ok(Progress::Done);
         }
         if key.level > 0 {
+            let block_bytes = self.geo.block_bytes;
+            let block = self.past_block(&at, walk.state.epoch, ptr, block_bytes)?;
+            let next_block = match next {
+                Next::Past(state, next) if next.is_stored() => {
+                    Some(self.past_block(&at, *state, *next, block_bytes)?)
+                }
+                _ => None,
+            };
             for slot in 0..self.geo.map.pointers_per_block() as usize {
-                let child = self.past_child(&at, walk.state.epoch, ptr, slot)?;
+                let child = self.child_in(&ptr, &block, slot)?;
                 if !child.is_stored() {
                     continue;
                 }
-                let next = match next {
-                    Next::Past(state, next) => Next::Past(*state, self.past_child(&at, *state, *next, slot)?),
-                    Next::Present => Next::Present,
-                    Next::Nowhere => Next::Nowhere,
+                let next = match (next, &next_block) {
+                    (Next::Past(state, next), Some(block)) => {
+                        Next::Past(*state, self.child_in(next, block, slot)?)
+                    }
+                    (Next::Past(state, _), None) => Next::Past(*state, BlockPtr::HOLE),
+                    (Next::Present, _) => Next::Present,
+                    (Next::Nowhere, _) => Next::Nowhere,
                 };
                 let index = self.geo.map.child(key.level, key.index, slot);
                 let below = BlockKey { level: key.level - 1, index, ..key };
@@ -270,6 +285,17 @@ impl Lfs {
         }
         self.pass_own(walk, at, &here);
         Ok(Progress::Done)
+    }
+
+    /// True if the next state names the very place that a pointer of this one names: then both have the same block, wherever it has gone
+    /// meanwhile. A block above many others has mostly such pointers when a few of them change, and it takes much longer to follow them.
+    fn is_named(&mut self, key: &BlockKey, ptr: &BlockPtr, next: &Next) -> Outcome<bool> {
+        match next {
+            Next::Past(..) if is_on(Mutation::NewerFreed) => Ok(false),
+            Next::Past(_, next) => Ok(next == ptr),
+            Next::Present => Ok(self.ptr(*key)? == *ptr),
+            Next::Nowhere => Ok(false),
+        }
     }
 
     /// True if the next state has a block at that place, and with it all that it leads to.

@@ -14,7 +14,7 @@ use crate::clean::Candidate;
 use crate::engine::Step;
 use crate::error::{Outcome, Stop};
 use crate::lfs::Lfs;
-use crate::lfs::write::checkpoint::Occasion;
+use crate::lfs::base::occasion::Occasion;
 use firnfs_format::TimeNs;
 
 /// A smaller burst lowers the recorded largest one by this part of it, because use changes.

@@ -37,6 +37,11 @@ impl Which {
 /// The content of a pointer, and whose it is, as a key.
 type Key = ([u8; POINTER_BYTES], Which);
 
+/// Pointers of one block that it remembers.
+const FOLLOWED_STATES: usize = 8;
+/// Places of blocks that [`Remnants`] remembers; beyond it, it forgets all.
+const FOLLOWED_MAX: usize = 1 << 15;
+
 /// See the module's head.
 #[derive(Clone, Debug, Default)]
 pub(in crate::lfs) struct Remnants {
@@ -44,6 +49,9 @@ pub(in crate::lfs) struct Remnants {
     arrived: FxHashSet<Key>,
     /// Blocks of the inode map that were copied for the past and will be rewritten by the next checkpoint: their levels and indexes.
     copied: FxHashMap<SectorAddr, (u32, u64)>,
+    /// Where pointers of states led, by the block: the state's epoch, the pointer, and where that was in the end. It holds until the block
+    /// moves again.
+    followed: FxHashMap<Which, Vec<(Epoch, BlockPtr, BlockPtr)>>,
 }
 
 /// What is known here of a pointer.
@@ -61,6 +69,7 @@ impl Remnants {
     /// The block or record at a place of the present, or of a state, moved.
     pub fn note(&mut self, place: &PointCursor, from: &BlockPtr, to: &BlockPtr) {
         let which = Which::at(place);
+        self.followed.remove(&which);
         self.arrived.remove(&(from.encode(), which));
         self.moves.insert((from.encode(), which), *to);
         self.moves.remove(&(to.encode(), which));
@@ -75,6 +84,25 @@ impl Remnants {
             None if self.arrived.contains(&key) => Known::Here,
             None => Known::Nothing,
         }
+    }
+
+    /// Where a pointer of a state was found to lead, if [`Self::note_followed`] was told and the block has not moved since.
+    pub fn followed(&self, which: Which, state: Epoch, ptr: &BlockPtr) -> Option<BlockPtr> {
+        let known = self.followed.get(&which)?;
+        known.iter().find(|(epoch, from, _)| *epoch == state && from == ptr).map(|(_, _, end)| *end)
+    }
+
+    /// Remembers where a pointer of a retained point leads. Worthwhile for what leads to other blocks: it is asked for again and again.
+    pub fn note_followed(&mut self, which: Which, state: Epoch, ptr: &BlockPtr, end: &BlockPtr) {
+        if self.followed.len() >= FOLLOWED_MAX {
+            self.followed.clear();
+        }
+        let known = self.followed.entry(which).or_default();
+        // States are dropped; nobody asks for what they had.
+        if known.len() >= FOLLOWED_STATES {
+            known.clear();
+        }
+        known.push((state, *ptr, *end));
     }
 
     /// A block of the inode map was copied for the past; its place dies with the next checkpoint.
@@ -232,6 +260,26 @@ mod tests {
         let (moves, arrived) = remnants.list();
         let expected = Move { which: one, from: ptr(80, 1), to: ptr(8, 1) };
         assert_eq!((moves, arrived), (vec![expected], vec![(one, ptr(8, 1))]));
+    }
+
+    #[test]
+    fn where_a_pointer_led_is_known_until_the_block_moves_again() {
+        let mut remnants = Remnants::default();
+        let place = |ino| PointCursor { ino, ..PointCursor::default() };
+        let [one, other] = [17, 18].map(|ino| Which::at(&place(ino)));
+        for (which, state) in [(one, 5), (one, 6), (other, 5)] {
+            remnants.note_followed(which, Epoch(state), &ptr(8, 1), &ptr(80, 1));
+        }
+        assert_eq!(remnants.followed(one, Epoch(5), &ptr(8, 1)), Some(ptr(80, 1)));
+        assert_eq!(remnants.followed(one, Epoch(7), &ptr(8, 1)), None, "another state");
+        assert_eq!(remnants.followed(one, Epoch(5), &ptr(8, 2)), None, "another block");
+        remnants.note(&place(17), &ptr(80, 1), &ptr(88, 1));
+        assert_eq!(remnants.followed(one, Epoch(5), &ptr(8, 1)), None);
+        assert_eq!(remnants.followed(one, Epoch(6), &ptr(8, 1)), None);
+        assert_eq!(remnants.followed(other, Epoch(5), &ptr(8, 1)), Some(ptr(80, 1)));
+        (0..3 * FOLLOWED_MAX as u32)
+            .for_each(|n| remnants.note_followed(Which(n), Epoch(n), &ptr(8, 1), &ptr(8, 1)));
+        assert!(remnants.followed.len() <= FOLLOWED_MAX);
     }
 
     #[test]

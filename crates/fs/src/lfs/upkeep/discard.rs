@@ -14,7 +14,7 @@
 use crate::error::{Outcome, Stop};
 use crate::lfs::Lfs;
 use crate::lfs::base::damage::Thing;
-use crate::lfs::write::checkpoint::Occasion;
+use crate::lfs::base::occasion::Occasion;
 use crate::mutation::{Mutation, is_on};
 use firnfs_format::checkpoint::Checkpoint;
 use firnfs_format::{Epoch, SegmentId, TimeNs};

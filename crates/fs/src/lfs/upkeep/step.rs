@@ -3,8 +3,8 @@
 use crate::engine::{Pressure, Step};
 use crate::error::{Outcome, Stop};
 use crate::lfs::Lfs;
+use crate::lfs::base::occasion::Occasion;
 use crate::lfs::room::throttle::Cleaned;
-use crate::lfs::write::checkpoint::Occasion;
 use crate::lfs::write::commit::Cause;
 use crate::store::{Preparation, Prepared, Scope};
 use firnfs_format::TimeNs;

@@ -8,41 +8,23 @@
 use crate::error::{Outcome, Stop};
 use crate::lfs::Lfs;
 use crate::lfs::base::kinds::LogKind;
+use crate::lfs::base::occasion::Occasion;
 use crate::lfs::base::places::place_in_map;
 use crate::lfs::tables::table::Staged;
 use crate::lfs::write::commit::Cause;
 use crate::lfs::write::log::Log;
 use crate::lfs::write::partial::PartialWriter;
 use crate::mutation::{Mutation, is_on};
-use crate::store::Scope;
+use crate::store::{Scope, Ticket};
 use firnfs_device::AlignedBuf;
 use firnfs_format::checkpoint::{Checkpoint, Span, TableRoot};
-use firnfs_format::summary::{Entry, EntryKind, FLAG_CHECKPOINT, FLAG_CLEANER, FLAG_END};
+use firnfs_format::summary::{Entry, EntryKind};
 use firnfs_format::{BlockPtr, Epoch, InodeNo, SECTOR_BYTES, SegmentId, TimeNs};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Clean segments that a checkpoint may take beyond those of the batch it begins with.
 pub(in crate::lfs) const CHECKPOINT_SEGMENTS: usize = 4;
-
-/// Why a checkpoint is written.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::lfs) enum Occasion {
-    /// It is due, or somebody asked for it.
-    Due,
-    /// Upkeep needs it: only checkpoints find emptied segments and make them ready. What it writes of the tables counts as upkeep's.
-    Room,
-    /// It is the mount's last.
-    Unmount,
-}
-
-impl Occasion {
-    /// Flags of the partial segments with the tables.
-    fn flags(self) -> u16 {
-        let cause = if self == Self::Room { FLAG_CLEANER } else { 0 };
-        FLAG_CHECKPOINT | FLAG_END | cause
-    }
-}
 
 impl Lfs {
     /// Commits everything, writes both tables and queues the checkpoint slot.
@@ -53,6 +35,23 @@ impl Lfs {
         let result = self.try_checkpoint(now, occasion);
         self.upkeep.gathering = matches!(result, Err(Stop::Need(_)));
         result
+    }
+
+    /// Commits a scope for somebody who waits for it. A commit of the whole volume is a checkpoint if retention keeps each of them.
+    /// While the one before it is under way, a commit is all that it is; the driver waits for that ([`Engine::holds_commit`]).
+    ///
+    /// [`Engine::holds_commit`]: crate::engine::Engine::holds_commit
+    ///
+    /// # Errors
+    /// As [`Self::commit_scope`].
+    pub(in crate::lfs) fn commit_as_point(&mut self, now: TimeNs, scope: Scope) -> Outcome<Ticket> {
+        if self.is_point(scope) && !self.writer.jobs.checkpoint_under_way() {
+            match self.checkpoint(now, Occasion::Due) {
+                Err(Stop::Room) => {}
+                other => return other.map(|()| Ticket(self.writer.log.serial.0)),
+            }
+        }
+        self.commit_scope(now, scope, Cause::Wanted)
     }
 
     fn try_checkpoint(&mut self, now: TimeNs, occasion: Occasion) -> Outcome<()> {
