@@ -4,10 +4,14 @@
 //! the control socket, and those of mounted states (`beside`). [`Session::serve`] ends in this order: the kernel has released the mount; workers are done;
 //! background work is done; mounted states are detached; the volume is closed and dropped, its device lock with it; clients that wait for the release
 //! are told; `serve` returns.
+//!
+//! `operations` has what every mount answers on its control socket.
+
+mod operations;
 
 use crate::adapter::{Adapter, Handler, MAX_WRITE_BYTES, PROBE_NAME, Settings, never_waits_at_its_end};
 use crate::beside::Beside;
-use crate::control::{ErrorKind, OpError, Registry, Server};
+use crate::control::{Registry, Server};
 use crate::counters::RequestCount;
 use crate::device::{DeviceTransport, TransportError};
 use crate::mount::{self, MountError, MountRequest, table};
@@ -18,13 +22,12 @@ use firnfs::engine::Engine;
 use firnfs::store::Scope;
 use firnfs_volume::Volume;
 use parking_lot::{Condvar, Mutex};
-use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Longest sleep of the background thread, in milliseconds.
 const MAX_SLEEP_MS: u64 = 60_000;
@@ -244,99 +247,6 @@ impl<S: Engine + 'static> Session<S> {
         server.finish();
         served?;
         closed.map_err(SessionError::Close)
-    }
-
-    fn register_operations(&mut self) {
-        let started = Instant::now();
-        let (source, mountpoint) = (self.request.source.clone(), self.request.mountpoint.clone());
-        let config = self.config;
-        let transport = if self.uring.is_some() { "io_uring" } else { "/dev/fuse" };
-        self.register("info", "who serves what, and how", move |adapter, _| {
-            Ok(json!({
-                "version": env!("CARGO_PKG_VERSION"),
-                "pid": std::process::id(),
-                "source": source,
-                "mountpoint": mountpoint,
-                "threads": config.threads,
-                "transport": transport,
-                "writeback_cache": config.settings.writeback_cache,
-                "fuse_minor": adapter.agreed().map(|a| a.kernel_minor),
-                "fuse_flags": adapter.agreed().map(|a| a.flags),
-                "io_errors": adapter.counters().io_errors(),
-                "uptime_ms": u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
-            }))
-        });
-        self.register("sync", "makes everything durable", |adapter, _| {
-            adapter.volume().sync(Scope::All).map(|()| Value::Null)
-        });
-        self.register(
-            "statfs",
-            "space, as df shows it, and whether the volume is read-only",
-            |adapter, _| {
-                adapter.volume().run_quietly(|vfs, _| {
-                    let space = vfs.statfs();
-                    Ok(json!({
-                        "total_bytes": space.total_bytes,
-                        "free_bytes": space.free_bytes,
-                        "inodes_used": space.inodes_used,
-                        "inodes_free": space.inodes_free,
-                        "read_only": vfs.read_only(),
-                    }))
-                })
-            },
-        );
-        self.register("requests", "counts and times of FUSE requests since the mount", |adapter, _| {
-            Ok(json!(adapter.counters().list()))
-        });
-        self.register(
-            "lock",
-            "how long the one lock of the volume was held and waited for",
-            move |adapter, _| {
-                let times = adapter.volume().lock_times();
-                Ok(json!({
-                    "turns": times.turns,
-                    "measured": times.measured,
-                    "waited_ns": times.waited_ns,
-                    "held_ns": times.held_ns,
-                    "steps": times.steps,
-                    "steps_held_ns": times.steps_held_ns,
-                    "held_in_all_ns": times.held_in_all_ns(),
-                    "io_errors": adapter.counters().io_errors(),
-                "uptime_ms": u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
-                }))
-            },
-        );
-        self.beside.register(&mut self.registry, Arc::downgrade(&self.adapter));
-        record::operations::register(
-            &mut self.registry,
-            Arc::downgrade(&self.adapter),
-            config,
-            &self.request.mountpoint,
-        );
-        let release = Arc::clone(&self.release);
-        let help = "waits until the volume is closed after an unmount, at most timeout_ms (60000); tells whether it is";
-        self.registry.register("await_release", help, move |request| {
-            let timeout_ms = request.get("timeout_ms").and_then(Value::as_u64).unwrap_or(60_000);
-            match release.wait(Duration::from_millis(timeout_ms)) {
-                None => Ok(json!(false)),
-                Some(Ok(())) => Ok(json!(true)),
-                Some(Err(error)) => Err(OpError::from(&error)),
-            }
-        });
-    }
-
-    fn register(
-        &mut self,
-        name: &'static str,
-        help: &'static str,
-        operation: impl Fn(&Adapter<S>, &Value) -> Result<Value, FsError> + Send + Sync + 'static,
-    ) {
-        let adapter: Weak<Adapter<S>> = Arc::downgrade(&self.adapter);
-        self.registry.register(name, help, move |request| {
-            let closing = || OpError::new(ErrorKind::Closing, "the volume is being closed");
-            let adapter = adapter.upgrade().ok_or_else(closing)?;
-            operation(&adapter, request).map_err(|e| OpError::from(&e))
-        });
     }
 }
 
