@@ -2,7 +2,7 @@
 //! time is over.
 //!
 //! Invariant: a freeze ends at its deadline by the monotonic clock, at a thaw, or before the volume is closed, whatever becomes of
-//! the client. Caller: `mounting::serve`.
+//! the client. Caller: `mounting::operations`.
 
 use firnfs::engine::Engine;
 use firnfs_fuse::Session;

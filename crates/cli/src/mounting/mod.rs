@@ -28,7 +28,6 @@ pub use tags::all as tags_of_volumes;
 pub use udev::{UdevArgs, udev_id};
 
 use crate::failure::{Done, Exit, Failure};
-use crate::freeze;
 use crate::metrics;
 use firnfs_fuse::record::RecordError;
 use firnfs_fuse::{MountError, MountRequest, Session, SessionConfig, SessionError};
@@ -90,14 +89,8 @@ fn serve<S: Operations>(volume: Arc<Volume<S>>, source: PathBuf, plan: &MountPla
     };
     let mut session = Session::mount_recorded(Arc::clone(&volume), request, config, plan.record.as_ref())
         .map_err(|e| failure_of(&e))?;
-    let begin = S::register(&volume, &mut session, plan);
-    if !plan.daemon {
-        session.before_close(notify::stopping);
-    }
-    freeze::service::register(&volume, &mut session);
-    if let Some(listener) = metrics {
-        metrics::serve(listener, &volume, &mut session, &source)?;
-    }
+    let metrics = metrics.map(|listener| (listener, source.as_path()));
+    let begin = operations::register(&volume, &mut session, plan, metrics)?;
     drop(volume);
     // A daemon must not keep a directory busy. By now the session has absolute paths.
     std::env::set_current_dir("/")
