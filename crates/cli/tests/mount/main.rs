@@ -10,6 +10,7 @@ mod clones;
 mod common;
 mod compare;
 mod completion;
+mod control;
 mod failing;
 mod freeze;
 mod full_disk;
