@@ -1,5 +1,6 @@
-//! `firn bench`: workloads on mounted directories (`mounted`), or `firn bench micro`, whose setup is here: it shows progress, prints and
-//! keeps the report.
+//! `firn bench`: workloads on mounted directories (`mounted`), or `firn bench micro`, whose setup is here: it shows progress,
+//! prints and keeps the report. `variant` has the columns that firnfs serves. `floor` is `firn bench floor`, the cost of FUSE
+//! itself.
 
 mod floor;
 mod mounted;

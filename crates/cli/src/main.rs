@@ -2,6 +2,18 @@
 //!
 //! `main` parses the command line and prints a failure; everything else happens in the command's own module. The
 //! libraries contain the file-system logic.
+//!
+//! - The command line: `args`, its `help`, what is wrong with it (`usage`), `completion`, man pages (`manual`; `man_page` is one,
+//!   `recover_page` another), `target` (the volume that it names), `sizes`.
+//! - Output: `output` (the result), `names` (of files, for people), `fold` (long lines), `color`, `tell` (lines beside the
+//!   result), `progress`, `failure`; `interrupt` (Ctrl-C).
+//! - Volumes: `mkfs`, `mounting` (`firn mount`, `umount`, `sync`), `fsck`, `dump`, `resize`, `trim`, `freeze`.
+//! - A volume in use: `stat` (and `df`), `metrics`, `watch`, `record`, `tune`, `quota`, `clean`, `scrub`; `port` (the cleaner's),
+//!   `socket` (what the daemon's sides of commands share).
+//! - The past: `history` (`firn snapshot` and its like), `retain`.
+//! - Experiments: `bench`, `sim`, `age`, `paper`, `workload`.
+//! - Beneath: `image` reads a volume without the file system, `volume` opens one without a mount; `beneath` is the disk under an
+//!   image, `sources` the files to be copied.
 
 mod age;
 mod args;

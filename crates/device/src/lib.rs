@@ -4,6 +4,10 @@
 //! raw block device, a power-cut disk and a simulated disk with a queue all fit the trait. This crate contains the
 //! real devices ([`FileDevice`]: image files and block devices; [`MemDevice`]: memory) and decorators that observe
 //! or restrict any other: [`TraceDevice`], [`CountingDevice`], [`ReadOnlyDevice`].
+//!
+//! `device` declares the trait, `request` the requests, `buffer` their bytes, `error` their failures; `outbox` holds completions
+//! of devices that work in `submit`. `file` and `memory` are the real devices, `image` the bytes of a disk in memory; `trace`,
+//! `count` and `readonly` have one decorator each. `clock` says where the time comes from.
 
 pub mod buffer;
 mod clock;

@@ -54,6 +54,10 @@
 //!
 //! **Any volume.** [`Fs::open`] opens a log; [`Fs::over`] takes any [`Volume`], also one of the Fast File
 //! System or in memory.
+//!
+//! **Modules.** `fs`: a volume. `names`: operations on paths; `resolve`: paths to inodes. `open_options`, `file`: opening files,
+//! and open ones. `metadata`, `directory`: what is known about a file; directories as iterators. `background`: the one thread.
+//! `error`: errors as `std::io` has them.
 
 mod background;
 mod directory;

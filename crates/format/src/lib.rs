@@ -2,6 +2,14 @@
 //!
 //! Layers above (`fs`) decide what to write and where; this crate only turns bytes into structs and back.
 //! Every function that decodes bytes from a device returns a [`DecodeError`] and never panics.
+//!
+//! - `layout`: the declaration of a structure, from which its size check and its table in FORMAT.md follow. `units`: newtypes for
+//!   addresses and counts. `error`: [`DecodeError`].
+//! - `superblock`: what mkfs fixes for ever. `checkpoint`: where every mount starts; `point`, `branch`: retained points and
+//!   clones in it.
+//! - `pointer`: how any block in the log is found. `summary`: what opens a partial segment. `inode`: the inode record. `table`:
+//!   entries of the inode map and the segment usage table.
+//! - `stream`: what `firn send` writes. `ffs`: a volume of the Fast File System.
 
 mod branch;
 pub mod checkpoint;

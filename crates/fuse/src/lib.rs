@@ -1,9 +1,12 @@
 //! The FUSE adapter: serves a volume to the kernel, and mounts it.
 //!
-//! Layers, top-down: [`session`] (a mount from beginning to end), [`beside`] (further mounts, of states of the volume), [`control`] (the
-//! socket through which `firn` talks to the daemon) and [`sockets`] (where it is), [`mount`] (mount(2), fusermount3, options), [`device`] (the `/dev/fuse` transport), [`uring`] (the one over io_uring) and [`lead`] (the choice of its
-//! reader), [`adapter`] (requests to operations, without a transport) and [`record`] (what passes through it, into files), [`wire`] (bytes to requests and back). This crate
-//! contains no file-system logic.
+//! Layers, top-down: [`session`] (a mount from beginning to end), [`beside`] (further mounts, of states of the volume),
+//! [`control`] (the socket through which `firn` talks to the daemon) and [`sockets`] (where it is), [`mount`] (mount(2),
+//! fusermount3, options), [`device`] (the `/dev/fuse` transport), [`uring`] (the one over io_uring) and [`lead`] (the choice of
+//! its reader), [`adapter`] (requests to operations, without a transport) and [`record`] (what passes through it, into files),
+//! [`wire`] (bytes to requests and back). Beside them: `counters` (of requests, with times), `errno` (errors to numbers),
+//! `handover` (an open file for another process), `wakeful` (processors that do not sleep deeply), `floor` (a file system with
+//! nothing behind it, to measure FUSE). This crate contains no file-system logic.
 
 pub mod adapter;
 pub mod beside;

@@ -17,6 +17,9 @@
 //! [`history`] simulates what keeping the past costs (`firn sim history`), in the same way.
 //!
 //! [`trace`] replays workload files on the real log in virtual time (`firn sim trace`).
+//!
+//! What they share: `plot` draws curves and bars, `calendar` writes dates, `random` draws numbers, `error` says why an experiment
+//! failed.
 
 pub mod age;
 pub mod calendar;

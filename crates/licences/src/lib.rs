@@ -1,7 +1,8 @@
 //! Licences of the crates in a build: which are allowed, and what a package with the program has to say of them.
 //!
-//! `deny.toml` lists the licences that are allowed; `cargo metadata` says which crates there are and what they are offered under.
-//! Callers: `tests/licences.rs`, and `scripts/package.sh` through the program `firn-licences`.
+//! `deny.toml` lists the licences that are allowed; `cargo metadata` says which crates there are and what they are offered under
+//! (`crates`). `copyright` writes the copyright file of a Debian package. Callers: `tests/licences.rs`, and `scripts/package.sh`
+//! through the program `firn-licences`.
 
 mod copyright;
 mod crates;

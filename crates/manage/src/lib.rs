@@ -8,7 +8,9 @@
 //! - `send`, `receive`: states of a volume on their way to another one.
 //! - `kind`: which kind of volume a device has.
 //! - `ffs_volume`, `ffs_check`: mkfs, mount and fsck of the Fast File System.
-//! - `scrub`, `coalesce`, `trim`, `grow`, `shrink`, `history`, `port`: further services of a log-structured volume in use ([`LogVolume`]).
+//! - `scrub`, `coalesce`, `trim`, `grow`, `shrink`, `history`, `port`: further services of a log-structured volume in use
+//!   ([`LogVolume`], `log_volume`).
+//! - `reading`: how these read a volume that is not mounted, or a snapshot.
 
 mod check;
 mod coalesce;

@@ -6,6 +6,9 @@
 //! A [`Machine`] adds a processor ([`machine`]): work takes virtual time while the disk proceeds.
 //!
 //! Everything here is deterministic: the same seed and the same requests give the same behaviour, byte for byte.
+//!
+//! `clock` is the virtual clock, `turns` the threads that take turns, `random` the seeded randomness. `crash`, `faulty` and
+//! `timed` have one disk each; `speed` says how fast one of constant times is. `params` reads files of parameters.
 
 mod clock;
 pub mod crash;

@@ -4,6 +4,8 @@
 //! operation and the answer of a file system, [`Model::judge`] says whether the answer is right, and applies it. It does
 //! not model what stores may do differently: directory sizes, allocated blocks, the places of reported holes (but a hole
 //! must read as zeros).
+//!
+//! `content` models the content of files, `attributes` extended attributes.
 
 mod attributes;
 mod content;

@@ -6,6 +6,10 @@
 //!
 //! It drives any [`Engine`](firnfs::engine::Engine) and names none. The crate `firnfs-manage` makes, opens, checks and repairs
 //! volumes of each kind, through the public methods of [`Volume`].
+//!
+//! `volume` is [`Volume`]; `allocate` has its fallocate(2), `never_waiting` operations that give up rather than wait. `reader`
+//! reads the device, `ahead` keeps what was read before anybody needed it. `stalls` measures waits for room, `lock_time` turns at
+//! the lock; `latency` is a histogram of durations. `sync` has the mutexes and condition variables, or those of a model checker.
 
 mod ahead;
 mod allocate;

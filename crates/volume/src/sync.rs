@@ -1,6 +1,6 @@
 //! The driver's synchronisation: mutexes, condition variables, atomics. They come from parking_lot and the standard library.
-//! Built with `--cfg shuttle`, they come from a model checker that tries many orders of the threads (`tests/interleavings.rs`).
-//! No other file of this crate sees the difference.
+//! Built with `--cfg shuttle`, they come from a model checker (`modelled`) that tries many orders of the threads
+//! (`tests/interleavings.rs`). No other file of this crate sees the difference.
 
 #[cfg(shuttle)]
 pub use modelled::lose_notifications;

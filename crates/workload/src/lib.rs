@@ -6,6 +6,12 @@
 //!
 //! Every reader is an iterator of [`Record`]s. It ends with one error that says at which record, or which line, the input is
 //! wrong. It keeps a bounded number of bytes in memory, whatever the input claims.
+//!
+//! - `record`: one operation. `block`: records as bytes, of `varint`s. `pack`: blocks as frames. `header`, `layout`: the head of
+//!   a file, and all fixed structures.
+//! - `writer`, `reader`: a file as a stream. `records`: what all readers have in common. `lines`: lines of a text of any size.
+//! - `names`: names as given, or as keyed hashes. `summary`: counts and sums of a workload. `error`: why one cannot be read or
+//!   written.
 
 pub mod block;
 pub mod csv;

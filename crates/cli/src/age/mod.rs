@@ -1,6 +1,7 @@
 //! `firn age`: studies what use does to file systems (File System Aging, SIGMETRICS'97).
 //!
-//! `target` takes the snapshot of whatever the command line names, `service` answers for a mounted volume; each command has its file.
+//! `target` takes the snapshot of whatever the command line names, `service` answers for a mounted volume; each command has its
+//! file: `snapshot`, `layout`, `workload`, `replay`, `compare`, `bench`. `watch` shows a replay.
 
 mod bench;
 mod compare;

@@ -1,5 +1,8 @@
 //! `firn dump`: the counterpart of BSD's newfs -N and dumpfs. Shows a volume's structures as they are on the
 //! device.
+//!
+//! `views` is the output as data, `text` formats it for people, beginning with the segment map (`map`). `tables` has both tables
+//! as a mount would see them. `inode_arg` and `inode_view` read and answer `--inode`. `fast` dumps a Fast File System.
 
 mod fast;
 mod inode_arg;

@@ -1,6 +1,9 @@
 //! `firn fsck`: checks a volume that is not mounted, and repairs it if asked. The check itself is `firnfs::check`.
 //!
 //! Exit codes are those of fsck(8), not those of the other commands.
+//!
+//! `view` is the output, with the files that lost content (`lost`). `repair` is `--repair`, `salvage` is `--salvage`, `fast`
+//! checks a Fast File System.
 
 mod fast;
 mod lost;

@@ -1,4 +1,4 @@
-//! Reads a volume that is not mounted: superblock, checkpoints, the two tables, inodes, segments.
+//! Reads a volume that is not mounted: superblock, checkpoints, the two tables and inodes (`table`), segments (`segment`).
 //!
 //! It depends only on `format`, not on the file system, so that it can also show volumes that the file system refuses.
 //! It shows the state of the newest valid checkpoint; log that was written later appears only in segments. It verifies

@@ -2,6 +2,11 @@
 //!
 //! `options` resolves the command line, `daemon` goes to the background, `open` opens the volume, `release` is the
 //! client of a running daemon. Callers: `main`, with the `Args` structs defined here.
+//!
+//! - `bounds`, `thresholds`: what settings with a number take; the cleaner's marks. `tags`, `udev`: volumes by label or UUID.
+//! - `helper`, `fake`, `namespace`: what mount(8) and its like ask of their helpers, `-f` and `-N` among it. `remount`:
+//!   `-o remount`. `past`: `IMAGE@STATE`. `switch`: `--enable-uring`.
+//! - `operations`: what the daemon offers on its control socket. `log`: its messages. `notify`: what it tells systemd.
 
 pub mod bounds;
 mod daemon;

@@ -1,4 +1,7 @@
 //! `firn sim`: simulations of cleaning and of disks. The lab contains the simulations.
+//!
+//! `cleaning`, `crosscheck`, `figures`, `history`, `disk`, `coalescing`, `comparison`, `paper` and `trace` are a command each.
+//! `watch` and `watch_trace` show `cleaning` and `trace` while they run, at the speed of `pace`.
 
 mod cleaning;
 mod coalescing;

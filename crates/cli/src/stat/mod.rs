@@ -1,4 +1,8 @@
 //! `firn stat` and `firn df`: report the state of a volume, and of its log or groups, mounted or not.
+//!
+//! `view` is what both show, as data; `text` and `df_text` format it for people. `cleaning` is the cost of cleaning,
+//! `cleaning_text` formats it; `lock` is the volume's one lock, for `--requests`; `fast` is what is special to a Fast File
+//! System.
 
 pub mod cleaning;
 #[cfg(test)]

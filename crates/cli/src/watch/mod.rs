@@ -1,5 +1,8 @@
 //! `firn watch`: a mounted volume in use, on the terminal, as lines, in a file, on a page. `firnfs_watch` has the displays; this
 //! connects them with a daemon or a recording.
+//!
+//! `service` is the daemon's side; `look` makes its ticks, `live` asks for them. `recorded` writes recordings and shows them,
+//! `view` is the JSON, `owners` finds the files in a segment.
 
 mod live;
 pub mod look;

@@ -10,6 +10,9 @@
 //! * Transfers that come back short are continued until the system reports a reason; the end of a truncated file is an
 //!   error that names the place.
 //!
+//! `open` opens and locks the file and finds its sizes, `reads` and `writers` carry requests out, `rotational` says whether the
+//! disk has a head.
+//!
 //! Callers: `firn` and every adapter, through [`FileDevice::open`] and [`FileDevice::create`].
 
 mod open;

@@ -1,4 +1,4 @@
-//! The bytes of a Fast File System volume (`firnfs::ffs`): superblock, group descriptors, inodes.
+//! The bytes of a Fast File System volume (`firnfs::ffs`): `superblock`, descriptors of groups (`group`), inodes (`inode`).
 //!
 //! ```text
 //!  device := group*                     each `group_frags` long; the last one may be shorter

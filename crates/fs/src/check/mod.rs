@@ -23,6 +23,13 @@
 //!
 //! A volume in use is checked through a snapshot (`still`).
 //!
+//! The phases share their progress (`state`), the facts about inodes and directories (`namespace`), reads in device order
+//! (`sweep`), and the log's own record of inodes (`log_scan`). A finding (`finding`) gets a path (`paths`) and becomes text
+//! (`words`).
+//!
+//! `repair` carries out the repairs; `facts` has the tables that it needs, `directory` repairs one directory. `salvage`
+//! reconstructs a volume from its segment summaries. `ffs` is the check of the Fast File System.
+//!
 //! Callers: the drivers (`firnfs_volume`), for `firn fsck`, `firn scrub`, mounts after a crash, the crash explorer and tests.
 
 mod accounting;

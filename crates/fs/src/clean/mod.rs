@@ -5,6 +5,10 @@
 //! Nothing in this module reads a clock or draws random numbers: times, ages and feedback are parameters. Units of
 //! age are the caller's (the file system's are times, the simulator's are blocks written by users); policies only
 //! compare them.
+//!
+//! `policy` has the policies, `candidate` what they know about a segment, `estimate` the best victim by how fast blocks die;
+//! `placement` has the placements, `facts` what they may know about a block, `dac` and `lifespan` (SepBIT) are two of them;
+//! `medium` says how long a device takes to read; `names` knows policies and placements by name.
 
 mod candidate;
 mod dac;

@@ -1,6 +1,7 @@
 //! The log-structured storage manager.
 //!
-//! `store` implements the seam towards UFS, `engine` the one towards the driver, `view` and `watch` show the volume to tools.
+//! `store` implements the seam towards UFS, `engine` the one towards the driver, `view` and `watch` show the volume to tools,
+//! `options` say how it is to be run.
 //! The folders are the mechanisms; each uses only those before it:
 //! - [`base`]: addresses, kinds of bytes, counters, damaged things;
 //! - [`map`]: blocks and inodes in memory, and the trees of pointers between them;

@@ -1,6 +1,6 @@
 //! `MemStore`: the memory storage manager. It shares all of UFS with LFS and so proves the seam between them.
 //!
-//! Blocks live in one ordered map per inode and fork. Nothing survives the process; `commit` is a counter.
+//! Blocks live in one ordered map per inode and fork (`blocks`). Nothing survives the process; `commit` is a counter.
 //! Invariants:
 //! - An operation changes only what it declared, and takes no more space than `begin` charged: this store enforces the rules
 //!   of the seam.

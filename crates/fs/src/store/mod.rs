@@ -14,6 +14,9 @@
 //!    it answers.
 //!
 //! Everything runs under one lock held by the driver, so there is never more than one open `Op`.
+//!
+//! `content`: bytes on their way into a file. `recharges`: what inodes are charged more or less since somebody looked.
+//! `retained`: older states and clones, as a store lists them.
 
 pub mod content;
 pub(crate) mod declared;

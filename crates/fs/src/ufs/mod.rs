@@ -7,6 +7,9 @@
 //!
 //! A block that is changed in place (a directory block, an index node) is declared by a part of it, so that the store
 //! brings its old bytes into memory; a block that is declared whole would be overwritten whole.
+//!
+//! Parts: `make` (the inode of a new file), `file` (content), `dir` (directories), `index` (the hash index of a large one),
+//! `xattr` (extended attributes), `acl` (POSIX ACLs), `quota`.
 
 pub mod acl;
 pub mod dir;

@@ -8,7 +8,8 @@
 //!   attributes) counts one hold in `vfs`, which FORGET releases: an unlinked inode lives until then.
 //! - The kernel checks access permissions (`default_permissions`, which POSIX_ACL implies).
 //!
-//! Parts: `handshake` (INIT), `names`, `attributes`, `data`, `listing`, `probe`, `state` (a mount of a state).
+//! Parts: `handshake` (INIT), `names`, `attributes`, `data`, `set_id` (set-id bits that a write clears), `listing`, `probe`,
+//! `state` (a mount of a state).
 
 mod attributes;
 mod data;

@@ -1,4 +1,5 @@
-//! Mounting and unmounting: mount(2) for root, fusermount3 for other users.
+//! Mounting and unmounting: mount(2) for root, fusermount3 (`helper`) for other users. `options` are those of mount(8), `table`
+//! has the existing mounts.
 //!
 //! A block device mounted by root becomes `fuseblk.firnfs`, everything else `fuse.firnfs`. Only `fuseblk` passes
 //! sync(2), syncfs(2) and the end of an unmount on to the daemon. Callers: `session`, and `firn mount` and `firn umount`.

@@ -1,5 +1,10 @@
 //! Targets: functions that are fed with bytes. Each takes any bytes and returns; each documents its further
 //! assertions.
+//!
+//! - `decoders`: the format, directories, attributes. `image`, `fast`: whole images, of the log and of the Fast File System.
+//! - `stream`, `wire`: send streams; requests of the kernel and lines of the control socket.
+//! - `workload`, `watch`, `snapshot`: files of these kinds; `framed` corrects the checksums in them.
+//! - `canary`: flaws that a working fuzzer must find.
 
 mod canary;
 mod decoders;

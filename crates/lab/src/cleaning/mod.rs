@@ -4,7 +4,14 @@
 //! number of blocks written. Policies and placements are those of [`firnfs::clean`]. The same setup gives the same result,
 //! bit for bit, however many threads [`batch::run`] uses.
 //!
-//! Read from the top: [`simulate()`] (one run), `engine` (writing and cleaning), `disk` (places of blocks), `workload`.
+//! Read from the top: [`simulate()`] (one run), `engine` (writing and cleaning), `disk` (places of blocks, with `buckets` for the
+//! greedy policy), `workload` (with `zipf`).
+//!
+//! - `scheme`: policies, placements and workloads by name. `oracle`: the placement that knows the future. `trace`: writes that
+//!   were recorded.
+//! - `batch`: many runs. `steady`: when a run has settled. `histogram`: segments by utilisation. `limits`: what theory says.
+//!   `watched`: a run that somebody watches.
+//! - `figures`: the figures of Sprite LFS. `crosscheck`: the simulator against the file system, whose side is `real`.
 
 pub mod batch;
 mod buckets;

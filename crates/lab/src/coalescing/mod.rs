@@ -1,7 +1,7 @@
 //! The benefit of coalescing: the real file system on a disk with a head, or without, in virtual time.
 //!
-//! Each scene writes data in order, reads it, scatters it, reads it again, leaves the volume idle for a while, and reads it
-//! once more. The volume is remounted before each read, so that nothing comes from memory. Times are those of the disk:
+//! Each scene writes data in order, reads it, scatters it, reads it again, leaves the volume idle for a while, and reads it once
+//! more. The volume (`bench`) is remounted before each read, so that nothing comes from memory. Times are those of the disk:
 //! computing takes no time. The same scene gives the same figures, bit for bit.
 //!
 //! Caller: `firn sim coalescing`. Page: docs/internals/coalescing.md.

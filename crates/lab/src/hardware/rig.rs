@@ -3,6 +3,8 @@
 //!
 //! The cost of a call is counted in blocks of the file cache that its algorithm touches (4.4BSD), not measured: see the methods
 //! of [`Program`]. Each [`Rig::run`] mounts the volume again, so nothing is in memory. Callers: the benchmarks beside this file.
+//!
+//! `users` runs several programs on one machine.
 
 use super::choose::{ChosenDisk, find_disk, find_machine};
 use super::lived::{failed, mount};

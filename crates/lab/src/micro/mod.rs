@@ -7,6 +7,11 @@
 //!
 //! [`task`] names the tasks, [`scenario`] and [`programs`] carry them out, [`target`] and [`mount`] the file systems that they run on, [`report`] the
 //! statistics, [`processor`] the times on processors, [`goals`] what they shall reach, [`text`] the tables.
+//!
+//! - Further rows: `library` (past the mount), `bandwidth` (of one large file; `throttled` limits a device), `fsck`, `recovery`,
+//!   `scale` (large directories), `figures` (ratios between tasks).
+//! - Tools: `environment` (the machine), `loop_device`, `tool` (other programs), `tree` (the archive to unpack), `stop` (an early
+//!   end), `table` (Markdown).
 
 pub mod bandwidth;
 pub mod environment;

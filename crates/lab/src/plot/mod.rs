@@ -1,9 +1,11 @@
-//! Plots as SVG, with their numbers beside them as CSV: curves over two axes, and groups of bars.
+//! Plots as SVG, with their numbers beside them as CSV: curves over two axes (`curves`), and groups of bars (`bars`), both on a
+//! `canvas`; `numbers` writes the CSV.
 //!
 //! A scheme keeps its [`Style`] through a report: its colour, dash and marker. The dash and the marker tell the curves apart in
-//! grey. The names of the curves stand below the axes, so they cover no tick and no point. A point beyond the end of an axis
-//! is marked at the edge. Each SVG names the command, the seed and the conditions that produced it. Callers: the cleaning
-//! figures, the curves of disks, the figures of the papers, `firn bench`.
+//! grey. The names of the curves stand below the axes, so they cover no tick and no point. A curve ends where the axes end
+//! (`clip`); a point beyond is marked at the edge (`edges`). `page` frames reports in HTML. Each SVG names the command, the seed
+//! and the conditions that produced it. Callers: the cleaning figures, the curves of disks, the figures of the papers,
+//! `firn bench`.
 
 mod bars;
 mod canvas;

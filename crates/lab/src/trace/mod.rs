@@ -1,9 +1,11 @@
 //! Traces in virtual time, after Blackwell, Harris and Seltzer, *Heuristic Cleaning Algorithms in Log-Structured File Systems*, USENIX
 //! 1995 (paper 002): the real log on a simulated disk, at the times of a workload file.
 //!
-//! `generator` makes traces with the counts of the paper's servers (`servers`). `survey` is the first pass over a trace, `initial` builds the state before it, `replay` carries it out. `driver` drives the log,
-//! `disk` is the queue that it meets, `sectors` what is stored there, `learned` a cleaner's threshold, `matched` and `names` find out which file a record is about. Callers: `firn sim trace`. Page:
-//! docs/internals/traces.md.
+//! `generator` makes traces with the counts of the paper's servers (`servers`). `survey` is the first pass over a trace,
+//! `initial` builds the state before it, `replay` carries it out. `setup` makes the volume and the cleaner, `driver` drives the
+//! log, `pages` is the cache above it, `disk` is the queue that it meets, `sectors` what is stored there, `learned` a cleaner's
+//! threshold, `matched` and `names` find out which file a record is about; `histogram` counts values by size. Callers:
+//! `firn sim trace`. Page: docs/internals/traces.md.
 
 mod disk;
 mod driver;

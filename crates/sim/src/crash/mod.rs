@@ -6,9 +6,9 @@
 //! torn in units of 512 bytes or 4 KiB, or has left garbage in whole physical blocks, neighbours included. A discard may
 //! take effect or not; the range then reads as zeros, as its old content, or as garbage from then on.
 //!
-//! * [`CrashDisk`]: the running disk, which records a [`History`].
-//! * [`CrashState`]: one state, as text that can be printed and replayed.
-//! * [`Replay`]: walks a history, builds images of states, and computes their hashes without building them.
+//! * [`CrashDisk`] (`disk`): the running disk, which records a [`History`] (`history`).
+//! * [`CrashState`] (`state`): one state, as text that can be printed and replayed.
+//! * [`Replay`] (`replay`): walks a history, builds images of states, and computes their hashes without building them.
 
 mod disk;
 mod history;

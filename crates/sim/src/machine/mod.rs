@@ -4,6 +4,8 @@
 //! Threads that take turns share the processor: it works for one of them at a time, in the order in which they ask. A thread that
 //! waits for the disk leaves the processor to the others. [`MachineDisk`] charges the work that a request itself causes.
 //!
+//! `cpu` has the processor times, `hosted` the disk of a machine, `params` the files that describe machines.
+//!
 //! Callers: the lab's benches of whole machines.
 
 pub mod cpu;

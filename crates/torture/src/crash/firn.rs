@@ -1,4 +1,7 @@
 //! firnfs as the explorer's subject: the log-structured store under the real driver, in virtual time, on one thread.
+//!
+//! `operations` carries operations out, `nameless` holds files without names, `points` makes and drops retained points and
+//! compares what they show, `quotas` what a mount says about quotas, `readers` read slowly, `damage` flips bits for repairs.
 
 use crate::listing::children;
 use firnfs_manage::LogVolume;

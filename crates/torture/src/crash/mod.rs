@@ -1,19 +1,26 @@
 //! The crash explorer: runs operations on a disk whose power can be cut anywhere, and judges every state that a cut may
 //! leave.
 //!
-//! * [`Subject`]: the file system under test, which formats and mounts and can be walked.
-//! * [`Op`], [`World`]: operations and their required effects, in a model that shares no code with the file system.
-//! * [`run`](runner::run): carries operations out on a crash disk; returns the history of the disk and the [`Record`] of
-//!   the worlds.
-//! * [`Plan`]: selects the crash states of a history to judge.
-//! * [`Explorer`]: builds them, mounts them, and asks the [`Record`] whether the tree that it finds is allowed.
-//! * [`scenario`]: bounded enumeration in the manner of ACE (CrashMonkey, OSDI'18, section 4.1) and long random histories,
-//!   each with a name that replays it.
+//! * [`Subject`] (`subject`): the file system under test, which formats and mounts and can be walked.
+//! * [`Op`], [`World`] (`op`, `world`): operations and their required effects, in a model that shares no code with the file
+//!   system.
+//! * [`run`](runner::run) (`runner`): carries operations out on a crash disk; returns the history of the disk and the [`Record`]
+//!   of the worlds (`record`).
+//! * [`Plan`] (`plan`): selects the crash states of a history to judge.
+//! * [`Explorer`] (`explorer`): builds them, mounts them, and asks the [`Record`] whether the tree that it finds (`tree`) is
+//!   allowed. `verdict` has the rules, `totals` counts and limits.
+//! * [`scenario`]: bounded enumeration in the manner of ACE (CrashMonkey, OSDI'18, section 4.1) and long random histories, each
+//!   with a name that replays it. `generate` draws operations; `shape`, `point_ops` and `quota_ops` make histories with a focus,
+//!   with retained points, with quotas.
 //! * [`trace`]: histories that programs made on a real mount, instead of a scenario.
 //! * [`campaign`]: many scenarios on several threads; [`soak`]: the choice of scenarios.
-//! * [`Firn`]: firnfs's log as the subject. [`Fast`]: its Fast File System, which promises less ([`Promise`]).
-//!
-//! * [`Seen`]: the states that a campaign has judged.
+//! * [`Firn`] (`firn`): firnfs's log as the subject. [`Fast`] (`fast`): its Fast File System, which promises less ([`Promise`]).
+//! * [`Seen`] (`seen`): the states that a campaign has judged.
+//! * `mending`, `split`, `stale`: interrupted repairs; a mirror whose halves were mounted separately; a mount over the remains of
+//!   one that was cut.
+//! * `quota`: what a volume says about quotas, and must say.
+//! * `contents`, `recall`: files that were verified, for other views of the same bytes; a device in memory that answers a read
+//!   with the buffer of an earlier one.
 //!
 //! The verdict: before anything is mounted, fsck finds no damage in the state that a cut leaves. The state mounts,
 //! read-only and read-write, and both mounts find the same. Its *names* are an exact prefix of the order of operations,

@@ -2,6 +2,8 @@
 //!
 //! Files are numbered in the order of their creation and keep their number through renames. A clone shares everything that
 //! later operations do not change, so the world after each operation of a long history can be kept.
+//!
+//! `acl` has the effects of operations on POSIX ACLs.
 
 mod acl;
 

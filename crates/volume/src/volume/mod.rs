@@ -1,5 +1,6 @@
 //! `Volume`: an open volume, for callers that may block. `waiting` says why callers wait, `events` how they wait, `background`
-//! does the background work, and `promise` settles which thread does it.
+//! does the background work, and `promise` settles which thread does it. `freeze` holds changes while the image is copied,
+//! `quotas` counts quotas in steps.
 
 mod background;
 mod events;

@@ -8,6 +8,9 @@
 //!  closed segments | victims | latency, events, or what another policy would take
 //!  keys
 //! ```
+//! `top` draws the upper part, `map` the map of segments, `panels` what is beneath it and laid over it; `paint` keeps text in its
+//! part, `theme` has the colours, `keys` what keys do.
+//!
 //! Invariants: nothing is drawn outside its part, and no part is narrower than its text needs at 80 columns; a smaller terminal
 //! gets one line that says so. Caller: `terminal`.
 

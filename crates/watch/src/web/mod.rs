@@ -1,4 +1,5 @@
-//! The page: a server for one volume on this machine, and a page with a whole recording in it.
+//! The page: a server for one volume on this machine, and a page with a whole recording in it (`page`). `frame`: what the page
+//! gets for each tick.
 //!
 //! The address has a token; whoever does not know it gets the same 404 for everything. The server only answers GET, changes
 //! nothing, and knows only what was published ([`crate::http`] serves it). Invariants: at most [`CALLERS_MAX`] callers at a time; at most

@@ -5,11 +5,11 @@
 //! another processor takes longer than a read from a fast disk's cache. Several reads go through one of these
 //! ([`DeepReads`]):
 //! * an io_uring for each thread that reads at depth (`ring`), a *lane* while it is in use;
-//! * a few helper threads, where the system has no io_uring or forbids it, as containers often do. The waiter does its
-//!   part of the reads meanwhile.
+//! * a few helper threads (`helpers`), where the system has no io_uring or forbids it, as containers often do. The waiter does
+//!   its part of the reads meanwhile.
 //!
-//! Rings and threads are created when they are first needed. Measured: `docs/decisions/0113-reads-at-depth.md`. Lock
-//! order: a lane's ring, then the table; only the ring is held during a transfer.
+//! Rings and threads are created when they are first needed. Measured: `docs/decisions/0113-reads-at-depth.md`. Lock order: a
+//! lane's ring, then the table of all reads (`table`); only the ring is held during a transfer.
 
 mod helpers;
 mod ring;

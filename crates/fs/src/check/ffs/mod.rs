@@ -1,5 +1,6 @@
-//! The check of the Fast File System: phase 1 (inodes and their blocks, `walk`) and phase 5 (bitmaps and counts, `groups`) are its own; phases 2 to 4
-//! are those of every store ([`Namespace`]). Before them it compares the copies of the superblock (`copies`).
+//! The check of the Fast File System: phase 1 (inodes and their blocks: `walk`, with reads by `ahead`) and phase 5 (bitmaps and
+//! counts, `groups`) are its own; phases 2 to 4 are those of every store ([`Namespace`]). Before them it compares the copies of
+//! the superblock (`copies`).
 //!
 //! It reads the device and writes nothing. The writes that repair inodes, pointers, bitmaps and counts are in [`Mend`]: a
 //! driver does these first, while the volume still counts as in use. Then names are repaired as on any store, on the opened

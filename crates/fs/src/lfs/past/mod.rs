@@ -1,5 +1,8 @@
 //! Older states that are retained: finding what they lead to (`states`), although it may have moved since (`moved`), making and
-//! naming them (`points`; `rows` are those in a file), which of them stay (`retention`), what they hold (`holdings`, by a `walk`), comparing them (`differ`), reading them like the present (`views`), and clones of them (`clones`).
+//! naming them (`points`; `rows` are those in a file), which of them stay (`retention`), what they hold (`holdings`, by a
+//! `walk`), comparing them (`differ`; `differ_blocks` for the blocks of one file), reading them like the present (`views`), and
+//! clones of them (`clones`). `internal` has the files without names in which checkpoints store the remnants (`moved`) and the
+//! rows.
 
 pub(in crate::lfs) mod clones;
 pub(in crate::lfs) mod differ;

@@ -11,6 +11,8 @@
 //! Cookies of [`list()`] derive from offsets, and entries never move: an entry that exists throughout a listing is listed
 //! exactly once, whatever happens to the others.
 //!
+//! Looking a name up is in this file. `insert`, `remove` and `list` do the rest; `verify` checks a whole directory.
+//!
 //! Caller: [`crate::vfs`]. The hints exist only in memory, and never change before `begin`.
 
 mod insert;

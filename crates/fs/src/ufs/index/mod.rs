@@ -17,6 +17,9 @@
 //! since hashes are spread over all leaves. (A buffer tree; the log writes every changed block, so this number is the cost
 //! of a create: decision 0111.)
 //!
+//! `node` is a node as bytes. `find` finds entries, `insert` and `remove` change the index, `build` makes that of a directory
+//! that has none, `walk` reads a whole one for checkers.
+//!
 //! Invariants: no hash is in two leaves (splits separate different hashes); blocks 0..`Inode::index_blocks` are all
 //! reachable; leaves and waiting pairs together are exactly the entries of the directory. Caller: [`super::dir`].
 

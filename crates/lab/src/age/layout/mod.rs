@@ -1,4 +1,5 @@
-//! How well the files of a snapshot are laid out: layout scores, split files, the seams that a reader of a log meets, free space.
+//! How well the files of a snapshot are laid out: layout scores, split files, the seams that a reader of a log meets, free space
+//! (`free`).
 //!
 //! A block is *optimally placed* if it lies right after the block before it in the file (section 3.4). First blocks cannot be, and files of
 //! one block have no score. The score of a set is the share of optimal blocks among all its blocks that could be: a pooled share,

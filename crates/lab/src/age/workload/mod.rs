@@ -1,8 +1,8 @@
 //! Workloads that age a file system: months of creates, changes and deletes, in the format of `firnfs-workload`.
 //!
-//! `snapshots` derives them from a series of snapshots (File System Aging, section 3.2), with short-lived files from [`profile`]; `git` from the
-//! history of a repository; `random` is the ager of Herrin and Finkel, as a contrast. All of them make [`Event`]s, which `emit` turns
-//! into records. Same input and seed, same bytes.
+//! `snapshots` derives them from a series of snapshots (File System Aging, section 3.2; `changes` says what happened between
+//! two), with short-lived files from [`profile`]; `git` from the history of a repository; `random` is the ager of Herrin and
+//! Finkel, as a contrast. All of them make [`Event`]s, which `emit` turns into records. Same input and seed, same bytes.
 //!
 //! A workload has one level of directories below its root: a file's neighbours matter, not its path. Numbers of files and directories are those
 //! of the original where there is one, so that a replay can place files by the original's groups.

@@ -1,10 +1,14 @@
-//! The figures and tables of the papers, from one command: each printed with the paper's values beside ours, drawn as SVG with its
-//! numbers as CSV, and shown in pages of HTML.
+//! The figures and tables of the papers, from one command: each printed with the paper's values beside ours, drawn as SVG with
+//! its numbers as CSV, and shown in pages of HTML (`html`).
 //!
-//! A `unit` is a figure or table. It names the `runs` that it needs; each of them is made once, also if several figures show it.
-//! `sprite`, `bsd` and `usenix` have the figures of the papers 001, 004 and 000, `transactions` those with TPC-B, `fragmented` that of the aged FFS,
-//! `production` those of file systems in use, `heuristic` those of 002 (`heuristic_beyond` what lies beyond them), `andrew_users` those with several users, `aging` and `aging_policies` those of 003. Nothing in the output depends on the time or on the
-//! number of threads: two runs write the same bytes. Caller: `firn paper`.
+//! A `unit` makes a figure or table (`figure`). It names the `runs` that it needs; each of them is made once, also if several
+//! figures show it. `sprite`, `bsd` and `usenix` have the figures of the papers 001, 004 and 000, `transactions` those with
+//! TPC-B, `fragmented` that of the aged FFS, `production` those of file systems in use, `heuristic` those of 002
+//! (`heuristic_beyond` what lies beyond them), `andrew_users` those with several users, `aging` and `aging_policies` those of
+//! 003. `sprite_short` has two short experiments of 001 (`small_runs` runs them), `andrew` the Andrew benchmark (`tree` runs it),
+//! `beyond` what no paper asked; `load` is TPC-B with the cleaner at work. `scheme` and `aging_style` have the names and styles
+//! of file systems, `size` says how much is run, `parts` is what several figures share. Nothing in the output depends on the time
+//! or on the number of threads: two runs write the same bytes. Caller: `firn paper`.
 
 mod aging;
 mod aging_policies;
