@@ -44,9 +44,9 @@ log {
     AnyBatch,
     /// Segments are discarded as soon as they are empty.
     DiscardAtOnce,
-    /// A segment that a checkpoint found empty is written again without waiting for the next one.
+    /// A segment that a checkpoint found empty is written again before the next checkpoint is durable.
     ReuseAtOnce,
-    /// A volume has left its end although no checkpoint states its smaller size.
+    /// A volume that shrinks counts as shrunk before a checkpoint states its smaller size.
     LeaveAtOnce,
     /// Bytes read are not compared with the checksum in their pointer.
     UncheckedReads,
@@ -56,39 +56,39 @@ log {
     ThawedBatch,
     /// fsync leaves out earlier changes of names.
     FsyncWithoutNames,
-    /// Limits of users and groups are not ordered with names.
+    /// Limits of users and groups are not ordered with changes of names.
     LimitsApart,
-    /// A mount takes it that nobody has anything yet, instead of counting.
+    /// A mount assumes that no user owns anything yet, instead of counting.
     UncountedUsage,
-    /// What a store charges more or less between operations is left out of usage.
+    /// Usage leaves out what a store charges or credits between operations.
     ForgottenRecharges,
-    /// What dies counts as free at once, although a retained point has seen it.
+    /// A dead block counts as free at once, although a retained point has seen it.
     SeenDiesAtOnce,
-    /// Moves of what retained points have seen are forgotten.
+    /// Moves of blocks that retained points have seen leave no remnants.
     MovesWithoutRemnants,
-    /// Moves are followed that came before the state that is read: of an earlier visit of a block to the same place.
+    /// A reader follows moves from before the state that it reads: they belong to an earlier visit of a block to the same place.
     RemnantsOfAnyTime,
-    /// Roll-forward takes copies of the past for the present.
+    /// Roll-forward applies copies of the past to the present.
     PastRolledForward,
-    /// Roll-forward takes the remnants of a checkpoint that was never durable.
+    /// Roll-forward applies the remnants of a checkpoint that was never durable.
     RemnantsRolledForward,
-    /// The walk that drops a point frees what an older point sees, too.
+    /// The walk that drops a point also frees what an older point sees.
     OlderFreed,
-    /// The walk that drops a point frees what the next state sees, too.
+    /// The walk that drops a point also frees what the next state sees.
     NewerFreed,
-    /// A drop begins anew with each mount.
+    /// A drop starts again with each mount.
     DropsBeginAnew,
-    /// A point that was dropped leaves its row in the file of points.
+    /// A dropped point leaves its row in the file of points.
     RowsStay,
-    /// A point that somebody asked for is in one slot only until the next checkpoint.
+    /// A point that a user asked for is in one slot only until the next checkpoint.
     PointInOneSlot,
-    /// What a clone shares with its origin dies with the clone.
+    /// The deletion of a clone frees what it shares with its origin.
     SharedDies,
-    /// Clones name places to which blocks have moved since the last checkpoint.
+    /// Clones write down places to which blocks have moved since the last checkpoint.
     ClonesFollowAll,
-    /// Inodes of a clone that is being deleted are freed before a checkpoint says that it is.
+    /// Inodes of a clone are freed before a checkpoint says that the clone is being deleted.
     ErasedAtOnce,
-    /// Batches that are held back end, and do not say that they are.
+    /// Batches that are held back have END, and not HELD.
     NothingHeldBack,
 }
 ffs {

@@ -1,5 +1,5 @@
-//! Phases 1 to 4 for each clone: its inodes, names and link counts. What it shares with its origin was claimed and read with the origin;
-//! of that, only what leads to names is read again.
+//! Phases 1 to 4 for each clone: its inodes, names and link counts. The check of the origin has claimed and read what the clone
+//! shares with it. This one reads again only the blocks that lead to names.
 
 use super::finding::Problem;
 use super::namespace::Namespace;
@@ -37,7 +37,7 @@ impl Check<'_> {
         }
     }
 
-    /// Entries for clones that there are not.
+    /// Reports entries that belong to no existing clone.
     fn strays(&mut self) {
         let mut unknown: BTreeMap<u8, u64> = BTreeMap::new();
         for (number, entry) in &self.imap {
@@ -59,7 +59,7 @@ impl Check<'_> {
     fn clone(&mut self, branch: &Branch) -> Result<(), FsError> {
         let root = in_branch(branch.number, InodeNo::ROOT);
         let mut inodes = match branch.is_dropped {
-            // Half of it is gone: no name has to lead anywhere.
+            // A part of it is gone, so its names may lead nowhere.
             true => BTreeMap::new(),
             false => self.inodes_of_state(root, branch.origin)?,
         };
@@ -89,7 +89,7 @@ impl Check<'_> {
             self.phases_of_names();
             self.name_findings();
         }
-        // Those of a clone that is being deleted are read no more.
+        // Attributes of a clone that is being deleted are not read.
         self.with_attributes.clear();
         self.top = top_of_volume;
         let of_tree = std::mem::replace(&mut self.names, of_volume);
@@ -97,7 +97,7 @@ impl Check<'_> {
         of_tree.findings.into_iter().for_each(|finding| self.names.keep(finding));
     }
 
-    /// The inodes of a state, with their numbers in the tree of that root.
+    /// The inodes of a state, with their numbers in the tree below `root`.
     pub fn inodes_of_state(
         &mut self,
         root: InodeNo,
@@ -107,7 +107,8 @@ impl Check<'_> {
         let state = point.map(StateRoot::from).ok_or(FsError::NotFound)?;
         let mut inodes = BTreeMap::new();
         let mut from = Some(InodeNo::ROOT);
-        // Each call looks at a leaf at least, and no map has more leaves than the volume has sectors: one that leads into itself would go on.
+        // Each call reads at least one leaf, and no map has more leaves than the volume has sectors. The bound ends a map that
+        // leads into itself.
         let sectors = self.geo.segments * u64::from(self.geo.segment_sectors);
         let mut calls_left = sectors + 2;
         while let Some(start) = from {

@@ -1,11 +1,11 @@
-//! The retained points: what only they lead to is read, verified and counted.
+//! Reads, verifies and counts what only retained points lead to.
 //!
-//! Every block is counted at the first point that sees it, as the volume does (`lfs::tables::points`): what an older point sees is left
-//! out with all below it, and so is what the present has at the same place. A point whose trees cannot be read is reported, and
-//! a repair gives it up.
+//! The first point that sees a block counts it, as in the volume (`lfs::tables::points`). The check skips what an older point
+//! sees, with everything below it, and what the present has at the same place. It reports a point whose trees cannot be read, and
+//! a repair gives that point up.
 //!
-//! Limit: a block of a point in a place that was claimed before counts as one that is shared. If it is not, the point has lost it, and
-//! whoever reads it finds a wrong checksum.
+//! Limit: if the place of a point's block was claimed before, the block counts as shared. If it is not shared, the point has lost
+//! it, and a reader finds a wrong checksum.
 
 use super::finding::Problem;
 use super::state::{Check, Depth};
@@ -22,26 +22,26 @@ use firnfs_format::{BlockPtr, InodeNo};
 
 const FORK_KINDS: [Fork; FORKS] = [Fork::Data, Fork::Index, Fork::Xattr];
 
-/// A point with the older ones.
+/// A point, and the points before it.
 struct Course<'p> {
     point: &'p Point,
     older: &'p [Point],
 }
 
 impl Course<'_> {
-    /// True if all at that place and below is older, or was freed already.
+    /// True if an older point sees the block and everything below it, or if the drop of this point has freed them.
     fn is_passed(&self, at: &PointCursor, ptr: &BlockPtr) -> bool {
         !ptr.is_stored()
             || self.point.dropped_to.is_some_and(|done| *at <= done)
             || self.that_could_see(ptr).iter().any(|older| older.dropped_to.is_none())
     }
 
-    /// True if a point that is being dropped still holds what is at that place.
+    /// True if a point that is being dropped still holds the block at that place.
     fn is_anothers(&self, at: &PointCursor, ptr: &BlockPtr) -> bool {
         self.that_could_see(ptr).iter().any(|older| older.dropped_to.is_some_and(|done| done < *at))
     }
 
-    /// The older ones since the birth of what a pointer refers to.
+    /// The older points since the birth in a pointer.
     fn that_could_see(&self, ptr: &BlockPtr) -> &[Point] {
         &self.older[self.older.partition_point(|older| older.epoch < ptr.birth)..]
     }
@@ -72,7 +72,7 @@ impl Check<'_> {
         self.map_block(course, map.height, 0, map.ptr)
     }
 
-    /// True if the blocks below have to be examined.
+    /// True if the blocks below it have to be examined.
     fn is_own(
         &mut self,
         course: &Course<'_>,
@@ -143,7 +143,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// The present has the same block of the inode map, but may have newer entries for inodes in it.
+    /// Examines inodes that are newer in the present than its inode map, below a block of the map that both have.
     fn newer_inodes_of_point(&mut self, course: &Course<'_>, level: u32, index: u64) -> Result<(), FsError> {
         let below = self.fan().saturating_pow(level + 1);
         let first = index.saturating_mul(below);

@@ -1,11 +1,12 @@
-//! Retained points, each as a volume of its own ([`super::Depth::AllPoints`]): phases 1 to 4 through the trees that a reader of the past
-//! goes through, and every block where it is now.
+//! Checks each retained point as a volume of its own ([`super::Depth::AllPoints`]): phases 1 to 4 through the same trees as a
+//! reader of the past, and every block where it is now.
 //!
-//! `points` has read what only points hold, each block once, and trusts that what a point shares is what it was. This does not: of what
-//! several points have, the oldest reads it, and a newer one reads it again only if remnants lead it elsewhere. So all points together read no
-//! more than there is, and their maps, records and directories once for each point.
+//! `points` has read each block that only points hold once, and trusts the blocks that a point shares. This check does not trust
+//! them. If several points share a block, the check of the oldest one reads it; a newer one reads it again only if remnants lead
+//! it elsewhere. So all points together read each block about once, but the maps, records and directories once for each point.
 //!
-//! A finding has the inode's number in that state, and a path in `.firn/history`. No repair changes the past; a point can be deleted.
+//! A finding has the inode's number in that state, and a path in `.firn/history`. No repair changes the past; users can delete a
+//! point.
 
 use super::finding::Problem;
 use super::state::{Check, Past, Totals};
@@ -15,12 +16,12 @@ use crate::lfs::title;
 use firnfs_format::checkpoint::Point;
 
 impl Check<'_> {
-    /// Examines all points that are whole.
+    /// Checks all points that are neither lost nor being dropped.
     pub fn all_points(&mut self) {
         let is_whole =
             |point: &&Point| point.dropped_to.is_none() && !self.lost_points.contains(&point.epoch);
         let points: Vec<Point> = self.lfs.points().iter().filter(is_whole).cloned().collect();
-        // The accounts do not depend on what is found here.
+        // The accounts do not depend on what this check finds.
         let (totals, torn) = (self.totals, self.torn);
         let mut older = None;
         for (at, point) in (0..).zip(&points) {

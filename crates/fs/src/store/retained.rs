@@ -1,4 +1,4 @@
-//! `State`: an older state of a volume, as a store that retains states lists it; and `Branch`: a clone that began as one.
+//! `State`: an older state of a volume that a store retains; and `Branch`: a clone that began as one.
 //!
 //! Callers: stores, and `vfs::history`, which shows them as directories.
 
@@ -7,11 +7,11 @@ use firnfs_format::{Epoch, TimeNs};
 /// An older state of a volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct State<'a> {
-    /// Identifies it; later states have larger ones.
+    /// Identifies the state; later states have larger ones.
     pub epoch: Epoch,
     /// When it was the present.
     pub time: TimeNs,
-    /// The name that somebody gave it; empty for one that was made by itself.
+    /// The name that a user gave it; empty for an automatic state.
     pub name: &'a str,
 }
 
@@ -19,18 +19,18 @@ pub struct State<'a> {
 pub type States<'a> = Box<dyn DoubleEndedIterator<Item = State<'a>> + 'a>;
 
 impl State<'_> {
-    /// The name under which people find it: its own, or its time.
+    /// The name under which users find it: its own, or its time.
     #[must_use]
     pub fn title(&self) -> String {
         if self.name.is_empty() { time_name(self.time) } else { self.name.to_owned() }
     }
 }
 
-/// What a name can mean: a volume may have many states, and their times are not written out to be compared with it.
+/// A name to look for. A volume may have many states, so the name is parsed once, and the times of states are not formatted.
 #[derive(Clone, Copy, Debug)]
 pub struct Title<'a> {
     name: &'a [u8],
-    /// If it is the name of a time: the seconds since 1970 and, if it has them, the milliseconds.
+    /// If the name is a time: its seconds since 1970, and its milliseconds if it has them.
     time: Option<(i64, Option<i64>)>,
 }
 
@@ -41,13 +41,13 @@ impl<'a> Title<'a> {
         Self { name, time: time_in(name) }
     }
 
-    /// True if it has the form of a time: a state that is made by itself later could have the same.
+    /// True if the name has the form of a time. A later automatic state could have the same name.
     #[must_use]
     pub fn is_time(&self) -> bool {
         self.time.is_some()
     }
 
-    /// True for the state that has it.
+    /// True if that state has this name.
     #[must_use]
     pub fn is_of(&self, state: &State<'_>) -> bool {
         match self.time {
@@ -57,29 +57,29 @@ impl<'a> Title<'a> {
     }
 }
 
-/// A clone: a directory tree that began as an older state, and that people can change.
+/// A clone: a directory tree that began as an older state, and that users can change.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Branch {
-    /// In the numbers of its inodes (see `states`); its root directory has the number of the volume's below it.
+    /// The branch in the numbers of its inodes (see `states`). Its root directory is inode 1 of that branch.
     pub number: u8,
     /// When it was made.
     pub time: TimeNs,
     /// The state that it began as.
     pub origin: Epoch,
-    /// The name under which people find it.
+    /// The name under which users find it.
     pub name: String,
 }
 
 const MILLISECOND_NS: i64 = 1_000_000;
 const SECOND_NS: i64 = 1_000_000_000;
 
-/// The time of a state that is made by itself, where the last one was made at `last`: `now`, moved as little as its name needs
-/// to be another. Of the states of a second the first is called by it, and the others by the millisecond as well: their times are whole
-/// milliseconds, and that of the first is not, unless it is the whole second.
+/// The time of the next automatic state, if the last one was made at `last`: `now`, moved as little as it takes to give the state
+/// a name of its own. The name of the first state of a second has no milliseconds, and those of the others have. The time of the
+/// others is a whole millisecond; that of the first is not, unless it is a whole second.
 #[must_use]
 pub fn time_of_next(now: TimeNs, last: Option<TimeNs>) -> TimeNs {
     let (second, millis) = (now.0.div_euclid(SECOND_NS), now.0.div_euclid(MILLISECOND_NS));
-    // A clock that was set back by more than that leaves older names, and none is made longer for it.
+    // A clock that was set back by more than a second leaves newer names, and the times of new states need not follow them.
     let is_near =
         |last: &TimeNs| last.0.div_euclid(SECOND_NS) >= second && last.0 < now.0.saturating_add(SECOND_NS);
     match last.filter(is_near) {
@@ -88,7 +88,7 @@ pub fn time_of_next(now: TimeNs, last: Option<TimeNs>) -> TimeNs {
     }
 }
 
-/// The seconds since 1970 of a time, and its milliseconds if its name has them.
+/// The seconds since 1970 of a time, and its milliseconds if they are in its name.
 fn parts(time: TimeNs) -> (i64, Option<i64>) {
     let (seconds, rest_ns) = (time.0.div_euclid(SECOND_NS), time.0.rem_euclid(SECOND_NS));
     let has_millis = rest_ns > 0 && rest_ns % MILLISECOND_NS == 0;
@@ -105,7 +105,7 @@ fn time_name(time: TimeNs) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{millis}Z")
 }
 
-/// What a name of one of these forms means. A date that no calendar has means nothing.
+/// The time that a name of one of these forms means. A date that no calendar has means nothing.
 fn time_in(name: &[u8]) -> Option<(i64, Option<i64>)> {
     let form: &[u8] =
         if name.contains(&b'.') { b"dddd-dd-ddTdd:dd:dd.dddZ" } else { b"dddd-dd-ddTdd:dd:ddZ" };
@@ -115,7 +115,7 @@ fn time_in(name: &[u8]) -> Option<(i64, Option<i64>)> {
     }
     let number =
         |at: std::ops::Range<usize>| name[at].iter().fold(0, |sum, c| sum * 10 + i64::from(c - b'0'));
-    // From the first of the year on it is a few steps to any day.
+    // From the first day of the year it is a few steps to any day.
     let first = days_before(number(0..4));
     let day = (first..first + 366).find(|day| civil(*day) == (number(0..4), number(5..7), number(8..10)))?;
     let seconds = day * 86_400 + number(11..13) * 3_600 + number(14..16) * 60 + number(17..19);

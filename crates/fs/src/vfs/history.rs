@@ -1,9 +1,10 @@
-//! Older states of the volume as directories: `.firn/history/NAME` in the root directory is the root directory of a state that the store
-//! retains, `.firn/clones/NAME` that of a clone. No listing shows `.firn`; an entry of that name which is on the volume hides it.
+//! Shows older states of the volume as directories: `.firn/history/NAME` in the root directory is the root directory of a state
+//! that the store retains, `.firn/clones/NAME` that of a clone. No listing shows `.firn`; an entry of that name on the volume
+//! hides it.
 //!
-//! Everything below reads like the present, by the same operations. Nothing in a state can be changed. Its permissions are those of then,
-//! and those of now take away from them: who may not open a file or directory today cannot open its past either. A clone is an ordinary
-//! tree; only the directories that lead to it are made up. No name is moved or linked from one to another.
+//! Everything below reads like the present, by the same operations. Nothing in a state can be changed. A file has the permissions
+//! of that time, minus those taken away since: a user who may not open a file today cannot open its past either. A clone is an
+//! ordinary tree; only the directories that lead to it are made up. No rename or link crosses from one tree to another.
 
 use super::{Attr, DirEntry, Vfs};
 use crate::error::{FsError, Outcome, Stop};
@@ -13,7 +14,7 @@ use crate::store::{Branch, State, Store, Title};
 use crate::ufs::{acl, dir, xattr};
 use firnfs_format::{Epoch, InodeNo, TimeNs};
 
-/// The name in the root directory below which the past is.
+/// The name in the root directory below which states and clones are.
 pub const HIDDEN_DIR: &[u8] = b".firn";
 /// The name in [`HIDDEN_DIR`] below which the states are.
 pub const HISTORY_DIR: &[u8] = b"history";
@@ -27,9 +28,9 @@ const FIRN: InodeNo = made_up(1);
 pub(super) const HISTORY: InodeNo = made_up(2);
 /// The directory [`CLONES_DIR`] in it.
 pub(super) const CLONES: InodeNo = made_up(3);
-/// The cookie behind `..`.
+/// The cookie after `..`.
 const DOTS: u64 = 2;
-/// States of which a listing has the names in memory.
+/// States whose names a listing has in memory at once.
 const LISTED_AT_ONCE: usize = 128;
 /// Permission bits for group and others.
 const OTHERS: u16 = 0o077;
@@ -42,7 +43,7 @@ pub(super) fn refuse_past(inodes: &[InodeNo]) -> Result<(), FsError> {
     Ok(())
 }
 
-/// Refuses what would lead from the volume itself into a clone, or from a clone to elsewhere.
+/// Refuses a rename or link between the volume itself and a clone, or between two clones.
 pub(super) fn refuse_crossing(from: InodeNo, to: InodeNo) -> Result<(), FsError> {
     if branch_of(from) == branch_of(to) { Ok(()) } else { Err(FsError::CrossDevice) }
 }
@@ -120,7 +121,7 @@ impl<S: Store> Vfs<S> {
             }
             return Ok(());
         }
-        // Epochs only grow, so a listing goes on at the right place although states come and go.
+        // Epochs only grow, so a listing continues at the right place while states come and go.
         let cookie_of = |state: &State<'_>| DOTS + 1 + u64::from(state.epoch.0);
         let mut done = cookie;
         loop {
@@ -139,7 +140,7 @@ impl<S: Store> Vfs<S> {
     }
 
     pub(super) fn made_up_attr(&self, ino: InodeNo) -> Attr {
-        // It changes with the set of states, so that nobody takes an old listing for the present one.
+        // The time changes with the set of states, so that no program takes an old listing for the present one.
         let clones = self.store.branches().unwrap_or_default();
         let states = self.store.states().into_iter().flatten().map(|state| state.time.0);
         let times = states.chain(clones.iter().map(|clone| clone.time.0));
@@ -165,7 +166,7 @@ impl<S: Store> Vfs<S> {
         }
     }
 
-    /// What `..` of a directory is: above the root of a state or clone is the directory of those.
+    /// The parent of a directory. The parent of a state's or clone's root is the directory of all states or clones.
     pub(super) fn parent_of(dir: &dir::DirView) -> InodeNo {
         match local(dir.ino) == InodeNo::ROOT {
             true if view_of(dir.ino) != 0 => HISTORY,
@@ -174,7 +175,7 @@ impl<S: Store> Vfs<S> {
         }
     }
 
-    /// The attributes of an inode of a state, with the permissions that are left today.
+    /// The attributes of an inode of a state, with the permissions that it still has today.
     pub(super) fn past_attr(&mut self, attr: Attr) -> Outcome<Attr> {
         let Some(now) = self.same_today(&attr)? else { return Ok(attr) };
         let mut mode = attr.mode & (now.mode | !0o777);
@@ -187,14 +188,14 @@ impl<S: Store> Vfs<S> {
         Ok(Attr { mode, ..attr })
     }
 
-    /// The access ACL of an inode of a state, unless it has another one today.
+    /// True if the access ACL of a state's inode is withheld, because the inode has another one today.
     pub(super) fn is_acl_withheld(&mut self, ino: InodeNo) -> Outcome<bool> {
         let attr = self.stored_attr(ino)?;
         let Some(now) = self.same_today(&attr)? else { return Ok(false) };
         Ok(self.acl_of(ino)? != self.acl_of(now.ino)?)
     }
 
-    /// The same file or directory in the present, if it is still there.
+    /// The same file or directory in the present; `None` if it is gone.
     fn same_today(&mut self, attr: &Attr) -> Outcome<Option<Attr>> {
         match self.stored_attr(number_of(attr.ino)) {
             Ok(now) => Ok(Some(now).filter(|now| now.generation == attr.generation)),

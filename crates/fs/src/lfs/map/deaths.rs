@@ -1,8 +1,8 @@
-//! What happens to the stored version of a block or record when the present gives it up. It either *dies* (its content is
-//! replaced or dropped), or it *leaves its place* (the cleaner or coalescing moves it). What dies stays where it is if a retained
-//! point has seen it, and counts as the past's; what moves has a remnant if a point has seen it.
+//! Decides what happens to the stored version of a block or record when the present gives it up. It either *dies* (its content is
+//! replaced or dropped), or it *leaves its place* (the cleaner or coalescing moves it). If a retained point has seen it, a dead
+//! block stays where it is and counts as part of the past, and a moved one gets a remnant.
 //!
-//! Every death and every move of a stored block or record is noted here, and nowhere else.
+//! The functions here note every death and every move of a stored block or record; no other code does.
 
 use crate::lfs::Lfs;
 use crate::lfs::base::kinds::LogKind;
@@ -13,16 +13,16 @@ use firnfs_format::checkpoint::PointCursor;
 use firnfs_format::{BlockPtr, InodeNo};
 
 impl Lfs {
-    /// The place of a block of an inode in the order in which points are dropped.
+    /// The place of an inode's block in the order in which points are dropped.
     pub(crate) fn place_of(&self, key: &BlockKey) -> PointCursor {
         place_of_block(self.geo.map, key)
     }
 
-    /// What a pointer refers to dies. The caller takes its bytes from what is charged; what is held counts as live again.
+    /// Notes that a block dies. The caller subtracts its bytes from the charged ones; if it is held, they count as live again.
     pub(in crate::lfs) fn bury(&mut self, at: &PointCursor, kind: LogKind, ptr: &BlockPtr) {
         let is_shared = at.stage < 2 && self.tables.branches.is_shared(InodeNo(at.ino), ptr);
         if is_shared && !is_on(Mutation::SharedDies) {
-            // It was never the clone's: the origin has it.
+            // The clone never owned it: the origin has it.
             self.recount(0, u64::from(self.charge_of(ptr)));
             return;
         }
@@ -39,27 +39,27 @@ impl Lfs {
         }
     }
 
-    /// What a pointer refers to is about to move.
+    /// Notes that a block is about to move.
     pub(in crate::lfs) fn vacate(&mut self, kind: LogKind, ptr: &BlockPtr) {
         if ptr.is_stored() {
             self.tables.usage.sub(self.geo.segment_of(ptr.addr), kind, ptr.stored_bytes());
         }
     }
 
-    /// What was about to move from a place dies there: it was changed or dropped before it was laid out.
+    /// Notes that a block that was about to move dies at its old place: it was changed or dropped before it was laid out.
     pub(in crate::lfs) fn bury_vacated(&mut self, at: &PointCursor, kind: LogKind, ptr: &BlockPtr) {
         self.tables.usage.take_back(self.geo.segment_of(ptr.addr), kind, ptr.stored_bytes());
         self.bury(at, kind, ptr);
     }
 
-    /// What was at one place is at another now.
+    /// Notes that a block has moved.
     pub(in crate::lfs) fn note_move(&mut self, at: &PointCursor, from: &BlockPtr, to: &BlockPtr) {
         if self.tables.points.hold(at, from.birth) && !is_on(Mutation::MovesWithoutRemnants) {
             self.tables.remnants.note(at, from, to);
         }
     }
 
-    /// The record of an inode that was laid out at `to`; it was at `from` before.
+    /// Notes that the record of an inode was laid out at `to`; it was at `from` before.
     pub(in crate::lfs) fn replace_record(&mut self, ino: InodeNo, from: &BlockPtr, to: &BlockPtr) {
         let at = place_of_record(ino);
         if from.is_stored() && from.birth == to.birth && self.tables.epoch != to.birth {

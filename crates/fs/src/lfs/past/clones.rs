@@ -1,13 +1,13 @@
-//! Clones: making one, beginning to delete one, and reading what a clone shares with the point that it began as
+//! Clones: making one, beginning to delete one, and reading what a clone shares with its origin, the point that it began as
 //! ([`crate::lfs::tables::branches`]).
 //!
-//! Making one writes a checkpoint, and nothing else: until something in it changes, the inode map has no entry for the clone, and each of
-//! its inodes is read from the origin. What is read is in the caches of the present, under the clone's numbers, and turns dirty there like
-//! anything else.
+//! Making a clone writes a checkpoint and nothing else. Until an inode of the clone changes, the inode map has no entry for it,
+//! and it is read from the origin. What was read is in the caches of the present, under the clone's numbers, and turns dirty
+//! there like anything else.
 //!
-//! What has moved is read from where it was at the newest durable checkpoint, until the next one: a block above it that the clone writes
-//! anew names places of these, and a power cut may undo later moves. (Roll-forward compares trees: of a block that moved and then died since the
-//! checkpoint it knows only the old place.)
+//! A block that has moved is read from the place that it had at the newest durable checkpoint. The clone may rewrite an indirect
+//! block above it and name that place there, and a power cut may undo later moves. (Roll-forward compares trees: if a block has
+//! moved and then died since the checkpoint, it knows only the old place.)
 
 use crate::error::{FsError, Outcome};
 use crate::lfs::Lfs;
@@ -22,8 +22,8 @@ use firnfs_format::table::ImapEntry;
 use firnfs_format::{BlockPtr, Epoch, InodeNo, TimeNs};
 
 impl Lfs {
-    /// Makes a clone of a retained point: it commits everything and puts a checkpoint in line, twice, so that both slots have the clone.
-    /// It is durable in both when [`Self::durable_epoch`] is *later* than the epoch returned.
+    /// Makes a clone of a retained point: commits everything and queues a checkpoint, twice, so that both slots have the clone.
+    /// The clone is durable in both when [`Self::durable_epoch`] is *later* than the epoch returned.
     ///
     /// # Errors
     /// `Invalid` for a name that is empty, longer than 80 bytes, not one word, or begins with a dot; `Exists` if there is a clone of that
@@ -44,7 +44,7 @@ impl Lfs {
         Ok(Epoch(self.tables.epoch.0 - 1))
     }
 
-    /// The clone that somebody has asked for is in the checkpoint that is being written.
+    /// Adds the requested clone to the checkpoint that is being written.
     pub(in crate::lfs) fn add_branch(&mut self) {
         let Some(branch) = self.upkeep.next_branch.take() else { return };
         self.upkeep.both_slots = true;
@@ -52,14 +52,14 @@ impl Lfs {
         self.tables.branches.add(branch, self.tables.epoch);
     }
 
-    /// Begins to delete a clone; background work frees its blocks once both slots say so. That is durable in both when
+    /// Begins to delete a clone. Background work frees its blocks once both slots say that it is being deleted. They do when
     /// [`Self::durable_epoch`] is *later* than the epoch of the next checkpoint.
     ///
     /// # Errors
     /// `NotFound`; `ReadOnly`.
     pub fn drop_clone(&mut self, now: TimeNs, name: &str) -> Outcome<()> {
         self.standing.refuse()?;
-        // A checkpoint that goes into the second slot has the state of the first.
+        // A checkpoint for the second slot repeats the state of the first; the one after it states the deletion.
         let stated = Epoch(self.tables.epoch.0 + u32::from(self.tables.second_slot.is_some()));
         if !self.tables.branches.begin_drop(name, stated) {
             return Err(FsError::NotFound.into());
@@ -76,13 +76,13 @@ impl Lfs {
         self.tables.branches.list().iter().any(|branch| branch.is_dropped)
     }
 
-    /// The name of a clone that was made from a state and still exists.
+    /// The name of an existing clone of a state.
     #[must_use]
     pub fn clone_of(&self, origin: Epoch) -> Option<&str> {
         self.tables.branches.clone_of(origin)
     }
 
-    /// The clones as a checkpoint stores them.
+    /// The clones in the form that a checkpoint stores.
     pub(crate) fn stored_branches(&self) -> Vec<Branch> {
         let mut list = self.tables.branches.list().to_vec();
         for branch in &mut list {
@@ -91,18 +91,18 @@ impl Lfs {
         list
     }
 
-    /// A point that nobody drops.
+    /// A point that is not being dropped.
     pub(in crate::lfs) fn whole_point(&self, epoch: Epoch) -> Result<&Point, FsError> {
         let point = self.tables.points.get(epoch);
         point.filter(|point| point.dropped_to.is_none()).ok_or(FsError::NotFound)
     }
 
-    /// True if the record of an inode of a clone is its origin's, so far as the map's entry for it says.
+    /// True if an inode of a clone still has its origin's record, judged by the map's entry for it.
     pub(in crate::lfs) fn is_origins(&self, ino: InodeNo, entry: &ImapEntry) -> bool {
         *entry == ImapEntry::default() || self.tables.branches.is_shared(ino, &entry.ptr)
     }
 
-    /// Brings an inode of a clone into memory whose record is the origin's. `entry` is the map's own, which may be blank.
+    /// Brings an inode of a clone into memory that still has its origin's record. `entry` is the clone's own, which may be blank.
     ///
     /// # Errors
     /// `NotFound`; `Stale` if there is no such clone; `Need`, `Corrupt`.
@@ -122,7 +122,8 @@ impl Lfs {
         Ok(())
     }
 
-    /// Where that is now what a pointer to a block leads to: somewhere else than it says, if a clone shares it with its origin.
+    /// Where the block that a pointer leads to is now. If a clone shares it with its origin, the block may have left the place in
+    /// the pointer.
     ///
     /// # Errors
     /// `Need`, `Corrupt`.

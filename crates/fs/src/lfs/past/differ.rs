@@ -1,5 +1,5 @@
-//! Which inodes differ between two states, one of which may be the present. The walk goes down both inode maps together and leaves out what
-//! they share, so it takes time in proportion to what changed.
+//! Lists the inodes that differ between two states, one of which may be the present. The walk descends both inode maps together
+//! and skips what they share, so its time is proportional to what changed.
 //!
 //! Caller: `firn diff`, through the driver.
 
@@ -14,11 +14,11 @@ use firnfs_format::table::{Node, TABLE_ENTRY_BYTES, TableEntry};
 use firnfs_format::{BlockPtr, Epoch, InodeNo};
 use std::collections::BTreeMap;
 
-/// Leaves of the inode maps that one call looks at, at most.
+/// Leaves of the inode maps that one call reads at most.
 const LEAVES_AT_ONCE: usize = 64;
 /// Numbers that one call compares, give or take a leaf.
 const NUMBERS_AT_ONCE: usize = 512;
-/// Blocks that one attempt asks for, about. The smallest cache holds a few times as much.
+/// Bytes of blocks that one attempt requests, about. The smallest cache holds a few times as much.
 const NEEDS_BYTES: usize = 1 << 20;
 
 /// An inode that differs.
@@ -39,17 +39,17 @@ struct Course {
     second: Option<StateRoot>,
     /// Numbers from here on.
     from: u64,
-    /// Numbers before this one were looked at.
+    /// The call covers numbers before this one.
     end: u64,
-    /// Leaves that this call may still look at.
+    /// Leaves that this call may still read.
     leaves_left: usize,
-    /// What has to be read before the walk can go on below it.
+    /// Blocks that have to be read before the walk can descend below them.
     needs: Vec<Fetch>,
-    /// Those that may differ, and the pointers to their records where a leaf was read for them.
+    /// Numbers that may differ, with the pointers to their records if a leaf was read for them.
     numbers: BTreeMap<InodeNo, Option<(BlockPtr, BlockPtr)>>,
 }
 
-/// A place in both inode maps, and the pointers to it in the words of each state.
+/// A place in both inode maps, and the pointer that each state has to it.
 #[derive(Clone, Copy)]
 struct Pair {
     level: u32,
@@ -59,8 +59,9 @@ struct Pair {
 }
 
 impl Lfs {
-    /// Lists inodes that differ between two states, ascending from `from` on, in `found`. `first` may be `None`, a volume without inodes;
-    /// `second` is the present if it is `None`. A number that was used again for another file differs. Returns where the rest starts; `None` if that was all.
+    /// Appends to `found` the inodes that differ between two states, ascending from `from`. `first` is a volume without inodes if
+    /// it is `None`; `second` is the present if it is `None`. A number that another file has now differs, too. Returns where the
+    /// rest starts, `None` if there is none.
     ///
     /// # Errors
     /// `NotFound` if one of the states is not retained; `Need`, `Corrupt`.
@@ -115,7 +116,7 @@ impl Lfs {
         course.second.map_or(self.tables.imap.table.root, |state| state.map)
     }
 
-    /// Gathers the numbers below a block of the map that is not shared; false if there are more than one call looks at.
+    /// Gathers the numbers below a block of the map unless both states share it; false if one call cannot gather all of them.
     fn numbers_below(&mut self, course: &mut Course, pair: Pair) -> Outcome<bool> {
         let Pair { level, index, .. } = pair;
         let fan = self.tables.imap.table.fan();
@@ -124,7 +125,7 @@ impl Lfs {
         if start.saturating_add(span) <= course.from {
             return Ok(true);
         }
-        // Above the top of the lower map there is nothing to be shared.
+        // Levels above the top of the lower map are in one map only.
         let lower_height = course.first.map.height.min(self.root_of_second(course).height);
         let place = self.place_in_map(level, index);
         if level <= lower_height && self.is_same(course, &place, pair.first, pair.second)? {
@@ -157,7 +158,7 @@ impl Lfs {
         Ok(true)
     }
 
-    /// Adds the numbers of a leaf whose pointers differ. One that both have is to the same record, wherever that is now.
+    /// Adds the numbers whose pointers differ in a leaf. Equal pointers lead to the same record, wherever it is now.
     fn numbers_in_leaf(&mut self, course: &mut Course, pair: Pair) -> Outcome<()> {
         let fan = self.tables.imap.table.fan();
         let first = self.block_of_map(&course.first, pair, pair.first);
@@ -189,7 +190,7 @@ impl Lfs {
         self.past_block(&place, state.epoch, ptr, self.geo.block_bytes).map(Some)
     }
 
-    /// What the second state's block points to; less than the map's fan where the rest is not in use.
+    /// The pointers in the second state's block; fewer than the map's fan if the rest is not in use.
     fn ptrs_below_second(&mut self, course: &Course, at: Pair) -> Outcome<Vec<BlockPtr>> {
         if let Some(state) = &course.second {
             return self.ptrs_below(state, at, at.second);
@@ -220,7 +221,7 @@ impl Lfs {
         self.is_same_then(place, (course.first.epoch, first), (second_state, second))
     }
 
-    /// Adds inodes of the present that are newer than its map. If there is more to come, only those before it.
+    /// Adds inodes of the present that are newer than its map. If the walk has not ended, adds only those before its end.
     fn add_newer(&self, course: &mut Course) {
         let numbers = course.from..course.end;
         let dirty = self.files.dirty().map(|(ino, _)| ino).filter(|ino| numbers.contains(&ino.0));
@@ -230,7 +231,7 @@ impl Lfs {
         }
     }
 
-    /// Compares an inode; `ptrs` are those that the leaves of both maps have, if they were read.
+    /// Compares an inode. `ptrs` are the pointers in the leaves of both maps, if those were read.
     fn compare_inode(
         &mut self,
         course: &Course,
@@ -265,12 +266,12 @@ impl Lfs {
     }
 }
 
-/// The pointer to the one block that a map has in a level, from its top upwards.
+/// The pointer to the single block of a map's top level; a hole for the levels above it.
 fn top_of(map: &TableRoot, level: u32) -> BlockPtr {
     if level == map.height { map.ptr } else { BlockPtr::HOLE }
 }
 
-/// The pointers in a stored block of the inode map, which ends where its last entry can be.
+/// The pointers in a stored block of the inode map; its stored part ends after the last entry that can be in use.
 fn ptrs_in(block: &[u8]) -> Vec<BlockPtr> {
     block.as_chunks::<TABLE_ENTRY_BYTES>().0.iter().map(|node| Node::decode(node).ptr).collect()
 }

@@ -1,5 +1,5 @@
-//! Which blocks of a file differ between two states. The walk goes down both block trees together and leaves out what they share, so it
-//! takes time in proportion to what changed.
+//! Lists the blocks of a file that differ between two states. The walk descends both block trees together and skips what they
+//! share, so its time is proportional to what changed.
 //!
 //! Caller: sending a state, through the driver.
 
@@ -13,7 +13,7 @@ use firnfs_format::table::TableEntry;
 use firnfs_format::{BlockIndex, BlockPtr, Epoch, InodeNo};
 use std::ops::Range;
 
-/// Pointers that one call looks at, more or less.
+/// Pointers that one call compares, more or less.
 const POINTERS_AT_ONCE: u32 = 4_096;
 
 /// Blocks of a file's content that differ from an older state.
@@ -48,11 +48,12 @@ struct Course<'f> {
     ino: InodeNo,
     first: Option<Epoch>,
     second: Epoch,
-    /// Blocks from here on.
+    /// The first block to compare.
     from: BlockIndex,
-    /// Behind the file's last block in the second state. What lies there is a hole in both, or a truncation frees it.
+    /// The first block after the end of the file in the second state. From there on both states have a hole, or a truncation
+    /// frees the rest.
     end: BlockIndex,
-    /// Pointers that the call may still look at.
+    /// Pointers that this call may still compare.
     left: u32,
     /// Where the rest starts.
     rest: Option<BlockIndex>,
@@ -60,9 +61,9 @@ struct Course<'f> {
 }
 
 impl Lfs {
-    /// Lists, in `found`, how the content of a file in state `second` differs from that in state `first`, from block `from` on, ascending.
-    /// `None`: from a file without content. Holes from block `end` on, where the file ends in state `second`, are left out. Returns where the
-    /// rest starts; `None` if that was all. Content in the inode itself is not looked at.
+    /// Appends to `found` how the content of a file in state `second` differs from that in state `first`, ascending from block
+    /// `from`. Without `first`, the file had no content before. Omits holes from block `end` on, where the file ends in state
+    /// `second`. Returns where the rest starts, `None` if there is none. Does not look at content in the inode record.
     ///
     /// # Errors
     /// `NotFound` if a state is not retained, or has no such file; `Need`, `Corrupt`.
@@ -130,7 +131,7 @@ impl Lfs {
             let now = self.past_child(&place, course.second, new, slot)?;
             let index = map.child(level, index, slot);
             let is_behind = now == BlockPtr::HOLE && map.first_data(level - 1, index) >= course.end;
-            // The old block need not be read for those.
+            // Blocks born after the first state differ, so the old pointers need not be read.
             let is_new = level == 1 && now.is_stored() && course.first.is_some_and(|state| now.birth > state);
             let child = match course.first {
                 Some(state) if old.is_stored() && !is_new && !is_behind => {

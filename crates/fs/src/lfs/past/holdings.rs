@@ -1,7 +1,7 @@
-//! What retained points hold: the bytes that dropping one would give back.
+//! What a retained point holds: the bytes that dropping it would give back.
 //!
-//! Counted by a walk, since nothing notes the death of a single block: it takes time in proportion to what is held. Caller: `firn log`,
-//! through the driver.
+//! A walk counts them, since nothing records the death of a single block. Its time is proportional to what is held. Caller: `firn
+//! log`, through the driver.
 
 use crate::error::{FsError, Outcome};
 use crate::lfs::Lfs;
@@ -9,7 +9,7 @@ use crate::lfs::past::walk::{Progress, Purpose, Walk};
 use firnfs_format::Epoch;
 use firnfs_format::checkpoint::Point;
 
-/// A count that goes on.
+/// An unfinished count.
 pub struct Holdings(Walk);
 
 impl Lfs {
@@ -25,7 +25,8 @@ impl Lfs {
         Ok(Holdings(Walk::new(before, point, next, Purpose::Count(0))))
     }
 
-    /// Counts on. Returns the sum when all is counted. It is exact if nothing has changed since the beginning.
+    /// Continues a count. Returns the sum when the count is complete. The sum is exact if nothing has changed since the count
+    /// began.
     ///
     /// # Errors
     /// `Need`, `Corrupt`.

@@ -1,9 +1,9 @@
 //! Internal files: inodes without names that only checkpoints write, the remnants (`moved`) and the rows of points (`rows`).
 //!
-//! They belong to the present alone: no point sees them, and users cannot reach them. Everything else is as with any file: their blocks are
-//! in the log, and the cleaner moves them.
+//! They belong to the present alone: no point sees them, and users cannot reach them. Otherwise they are ordinary files: their
+//! blocks are in the log, and the cleaner moves them.
 //!
-//! Invariant: what a checkpoint slot leads to has them as that checkpoint put them. Roll-forward leaves them as they were there.
+//! Invariant: the state of a checkpoint has these files as that checkpoint wrote them. Roll-forward does not change them.
 
 use crate::cache::Fresh;
 use crate::error::{FsError, Outcome, Stop};
@@ -14,7 +14,7 @@ use crate::lfs::map::inode::CoreInode;
 use crate::store::{BlockKey, Buf};
 use firnfs_format::{InodeNo, TimeNs};
 
-/// Blocks of a file that are dropped at once; more are left to the background.
+/// Blocks of a dropped file that are freed at once; background work frees the rest.
 const REAP_AT_ONCE: u64 = 256;
 
 impl Lfs {

@@ -1,10 +1,10 @@
-//! Remnants in their file, and following them: see [`crate::lfs::tables::remnants`].
+//! Stores remnants in their file, and follows them: see [`crate::lfs::tables::remnants`].
 //!
 //! The file has a list of pages for each segment; a page that is a hole ends the list. The file belongs to the present alone: no
 //! point sees it. It exists while there are points.
 //!
-//! Invariant: between two checkpoints the file is what it was at the first; newer remnants are in memory. A crash loses
-//! those, and roll-forward makes the ones again that the present needs, from what moved in the log's tail.
+//! Invariant: between two checkpoints the file does not change; newer remnants are in memory. A crash loses those. Roll-forward
+//! then makes the remnants again that the present needs, from the moves in the log's tail.
 
 use crate::error::{FsError, Outcome, Stop, gather_needs};
 use crate::fetch::Fetch;
@@ -20,10 +20,10 @@ use std::collections::BTreeMap;
 
 /// Pages that a segment can have in the file.
 const PAGES: u64 = 1024;
-/// Moves of one block that are followed; more are damage.
+/// Moves of one block that a reader follows; more are damage.
 const MOVES_MAX: u32 = 1 << 20;
 
-/// What is new about the remnants of one segment.
+/// The changes to the remnants of one segment.
 #[derive(Default)]
 struct News {
     moved: Vec<Remnant>,
@@ -32,7 +32,7 @@ struct News {
 }
 
 impl Lfs {
-    /// Where that is now what a pointer of the state of an epoch refers to: the block or record at that place of the state.
+    /// Where the block or record at a place of a state is now; `ptr` is that state's pointer to it.
     ///
     /// # Errors
     /// `Need`, `Corrupt`.
@@ -59,8 +59,8 @@ impl Lfs {
         Ok(end)
     }
 
-    /// Where that was at the newest durable checkpoint, and can still be read: a place that no power cut undoes. What a clone writes may
-    /// name it.
+    /// Where that block was at the newest durable checkpoint, and can still be read. No power cut undoes that place, so a clone
+    /// may write it down.
     ///
     /// # Errors
     /// `Need`, `Corrupt`.
@@ -74,8 +74,8 @@ impl Lfs {
         self.follow_through(Which::at(place), state, ptr, last)
     }
 
-    /// True if pointers of two states to one place are to the same block or record, wherever it is now, or both to none. `second` without
-    /// an epoch is a pointer of the present.
+    /// True if the pointers that two states have to one place lead to the same block or record, wherever it is now, or both are
+    /// holes. A `second` without an epoch is a pointer of the present.
     ///
     /// # Errors
     /// `Need`, `Corrupt`.
@@ -88,7 +88,7 @@ impl Lfs {
         if first == second {
             return Ok(true);
         }
-        // What moves keeps its birth.
+        // A block that moves keeps its birth.
         if !first.is_stored() || !second.is_stored() || first.birth != second.birth {
             return Ok(false);
         }
@@ -109,7 +109,7 @@ impl Lfs {
         last: Option<Epoch>,
     ) -> Outcome<BlockPtr> {
         let (mut at, mut since) = (ptr, Epoch(state.0.saturating_add(1)));
-        // A damaged file may lead in a circle, however long: then it comes to one of these places again.
+        // A damaged file may lead in a circle of any length: then one of these places comes again.
         let mut been = (at, since);
         for step in 1..MOVES_MAX {
             match self.moved_to(which, &at, since, last)? {
@@ -136,10 +136,11 @@ impl Lfs {
         }
     }
 
-    /// Where a block went that was at a place in an epoch, then or later, and when. Earlier moves from there are another visit's. (Moves
-    /// of one epoch form no circle: what comes back has no remnant of that epoch where it left.)
+    /// The first move of a block away from a place in epoch `since` or later (up to `last`), and its epoch. An earlier move from
+    /// there belongs to an earlier visit. (Moves of one epoch form no circle: if a block comes back, its remnant of that epoch at
+    /// the place is removed.)
     ///
-    /// Moves of earlier epochs come before those in memory.
+    /// Moves in the file of earlier epochs come before those in memory.
     fn moved_to(
         &mut self,
         which: Which,
@@ -178,7 +179,7 @@ impl Lfs {
         self.geo.segments.saturating_mul(PAGES) < self.geo.map.max_blocks()
     }
 
-    /// A page; `None` behind the last one.
+    /// A page; `None` after the last one.
     fn page(&mut self, segment: SegmentId, page: u64) -> Outcome<Option<Buf>> {
         if !self.has_internal(InodeNo::REMNANTS)? {
             return Ok(None);
@@ -198,7 +199,7 @@ impl Lfs {
         Ok((all, PAGES))
     }
 
-    /// Puts the remnants since the last checkpoint into the file: what turns dirty has to be committed with it.
+    /// Writes the remnants since the last checkpoint to the file. The caller commits what turns dirty with the next checkpoint.
     ///
     /// # Errors
     /// `Need`, `Corrupt`: nothing is changed then.
@@ -247,10 +248,10 @@ impl Lfs {
         news
     }
 
-    /// The pages of a segment that differ with the news. Remnants that no point needs any more are left out.
+    /// The pages of a segment that change with the news. Omits remnants that no point needs any more.
     fn changed_pages(&mut self, segment: SegmentId, news: News) -> Outcome<Vec<(BlockKey, Vec<Remnant>)>> {
         let (old, old_pages) = self.pages(segment)?;
-        // A checkpoint that was given up has written moves of its epoch.
+        // An abandoned checkpoint has written moves of this epoch.
         let epoch = self.tables.epoch;
         let is_outdated = |remnant: &Remnant| {
             let key = (remnant.which, remnant.from);
@@ -273,7 +274,7 @@ impl Lfs {
         Ok((0..pages).map(|page| (Self::page_key(segment, page), part(page))).collect())
     }
 
-    /// Drops the file when there are no points.
+    /// Drops the file if there are no points.
     ///
     /// # Errors
     /// `Need`, `Corrupt`.

@@ -1,4 +1,4 @@
-//! Making retained points, by request and by themselves, and beginning to drop them.
+//! Makes retained points, by request and automatically, and begins to drop them.
 
 use crate::error::{FsError, Outcome, Stop};
 use crate::lfs::Lfs;
@@ -23,14 +23,14 @@ impl Lfs {
         self.tables.usage.live().map_or(0, |live| live.of(LogKind::Past))
     }
 
-    /// Makes the present state a retained point: it commits everything and puts a checkpoint in line, twice, so that both slots have the
-    /// point. It is durable in both when [`Self::durable_epoch`] is *later* than its epoch. Returns its epoch.
+    /// Makes the present state a retained point: commits everything and queues a checkpoint, twice, so that both slots have the
+    /// point. The point is durable in both when [`Self::durable_epoch`] is *later* than its epoch. Returns its epoch.
     ///
     /// # Errors
-    /// `Invalid` for a name that is empty, longer than [`POINT_NAME_MAX`] bytes, not one word, or of the form of an automatic point's
-    /// time; `Exists` if there is a point of that name; `NoSpace` if there are too many, or if the volume has no room for metadata
-    /// that may die once more; `Unsupported` if the volume is too large for its block size; `Need`; `Room` while a checkpoint is
-    /// under way; `ReadOnly`.
+    /// `Invalid` for a name that is empty, longer than [`POINT_NAME_MAX`] bytes, not one word, or of the form of an automatic
+    /// point's time; `Exists` if a point has that name; `NoSpace` if there are too many points, or if the volume has no room to
+    /// hold all of its metadata a second time; `Unsupported` if the volume is too large for its block size; `Need`; `Room` while
+    /// a checkpoint is under way; `ReadOnly`.
     pub fn make_point(&mut self, now: TimeNs, name: &str) -> Outcome<Epoch> {
         self.standing.refuse()?;
         self.check_point_name(name)?;
@@ -59,10 +59,10 @@ impl Lfs {
         }
     }
 
-    /// Begins to drop a point; background work does the rest.
+    /// Begins to drop a point; background work completes it.
     ///
     /// # Errors
-    /// `NotFound`; `NotPermitted` if a clone was made from it that still exists; `ReadOnly`.
+    /// `NotFound`; `NotPermitted` if the point is the origin of a clone; `ReadOnly`.
     pub fn drop_point(&mut self, now: TimeNs, epoch: Epoch) -> Outcome<()> {
         self.standing.refuse()?;
         if self.tables.points.get(epoch).is_none() {
@@ -80,12 +80,13 @@ impl Lfs {
         Ok(())
     }
 
-    /// Bytes for metadata that may die once more after a new point; the points that there are have asked for them already.
+    /// Bytes to reserve for metadata before the first point is made. Later points need no reservation of their own.
     fn metadata_of_first_point(&self) -> u64 {
         if self.tables.points.is_empty() { self.metadata_bytes() } else { 0 }
     }
 
-    /// Live bytes of metadata: all of it may die once for each new point, without anybody having asked for room.
+    /// Live bytes of metadata. All of it may die and be held once more after a new point, and no operation reserves room for
+    /// that.
     pub(in crate::lfs) fn metadata_bytes(&self) -> u64 {
         let live = self.tables.usage.live();
         let kinds =
@@ -93,7 +94,7 @@ impl Lfs {
         live.map_or(0, |live| kinds.into_iter().map(|kind| live.of(kind)).sum())
     }
 
-    /// The state that a checkpoint has just written becomes a point, if somebody has asked for that or retention wants it.
+    /// Makes the state that a checkpoint has just written a point, if that was requested or retention wants it.
     pub(in crate::lfs) fn add_point(&mut self, now: TimeNs, occasion: Occasion) {
         let name = self.upkeep.next_point.take();
         self.upkeep.both_slots |= name.is_some();
@@ -115,14 +116,14 @@ impl Lfs {
         self.retain(now);
     }
 
-    /// True if retention keeps each commit of the whole volume for a while. Those that are due by age, and those that somebody waits for,
+    /// True if retention keeps each commit of the whole volume for a while. Commits by age and commits that a caller waits for
     /// are checkpoints then, so that they can be points.
     pub(in crate::lfs) fn keeps_commits(&self) -> bool {
         let Retention { percent, rules } = &self.tables.points.retention;
         *percent > 0 && rules.iter().any(|rule| rule.every_s == 0) && !self.writer.is_held_back
     }
 
-    /// True if a commit of that scope, for somebody who waits for it, is to be a point.
+    /// True if a commit of that scope that a caller waits for becomes a point.
     pub(in crate::lfs) fn is_point(&self, scope: Scope) -> bool {
         let has_news = || self.due.has_changed() || self.dirty_bytes() > 0;
         scope == Scope::All && self.keeps_commits() && has_news()
@@ -155,7 +156,7 @@ impl Lfs {
         self.has_space(self.metadata_of_first_point())
     }
 
-    /// Begins to drop the next automatic point that retention does not keep, or that takes the past beyond its share.
+    /// Begins to drop the next automatic point that no rule keeps, or that makes the past exceed its share.
     pub(in crate::lfs) fn retain(&mut self, now: TimeNs) {
         let (points, retention) = (self.points_without_clones(), &self.tables.points.retention);
         let share_bytes = self.capacity_bytes() / 100 * u64::from(retention.percent);
@@ -166,7 +167,7 @@ impl Lfs {
         self.begin_drop_of(next);
     }
 
-    /// Makes room for users: the oldest automatic point goes. False if nothing of the past can give way.
+    /// Makes room for users: begins to drop the oldest automatic point. False if no point of the past can be dropped.
     pub(in crate::lfs) fn give_way(&mut self) -> bool {
         let oldest = retention::automatic(&self.points_without_clones()).next().map(|point| point.epoch);
         self.begin_drop_of(oldest);
@@ -193,7 +194,7 @@ impl Lfs {
         if epochs.is_empty() { Ok(()) } else { Err(Stop::Room) }
     }
 
-    /// The points from which no clone was made that still exists: the others stay.
+    /// The points that are not origins of clones: origins cannot be dropped.
     fn points_without_clones(&self) -> Cow<'_, [Point]> {
         let (points, branches) = (self.tables.points.list(), &self.tables.branches);
         if branches.is_empty() {
@@ -231,7 +232,7 @@ impl Lfs {
         Ok(())
     }
 
-    /// Keeps an automatic point until somebody drops it, under a name of its own. Durable with the next checkpoint.
+    /// Gives an automatic point a name; it is then kept until a user drops it. Durable with the next checkpoint.
     ///
     /// # Errors
     /// As [`Self::make_point`] for the name; `NotFound` if there is no such point, or it is being dropped; `ReadOnly`.
@@ -261,8 +262,8 @@ impl Lfs {
     }
 }
 
-/// Automatic points leave that many to people.
+/// Room for points with names: automatic points leave that many free.
 const NAMED_POINTS: usize = 4_096;
-/// Milliseconds between two automatic points at least where retention does not keep each commit, and between those of checkpoints
-/// that gain room: a point of each of these would hold what cleaning is to free.
+/// The least milliseconds between two automatic points if retention does not keep each commit. It also applies to checkpoints
+/// that gain room: points of those would hold what cleaning is to free.
 const AUTOMATIC_GAP_MS: u64 = 10_000;

@@ -1,4 +1,4 @@
-//! Which automatic points go, as pure functions of what there is.
+//! Chooses the automatic points to drop, by pure functions of the points, the rules and the time.
 
 use firnfs_format::checkpoint::{Point, Retention, Rule};
 use firnfs_format::{Epoch, TimeNs};
@@ -18,7 +18,7 @@ pub(in crate::lfs) fn outlived(points: &[Point], retention: &Retention, now: Tim
     (0..automatic.len()).find(|at| !is_kept(*at)).map(|at| automatic[at].epoch)
 }
 
-/// The automatic point that is missed least: its neighbours are closest to each other, in proportion to its age.
+/// The automatic point whose loss matters least: the gap between its neighbours is the smallest in proportion to its age.
 #[must_use]
 pub(in crate::lfs) fn least_missed(points: &[Point], now: TimeNs) -> Option<Epoch> {
     let automatic: Vec<&Point> = automatic(points).collect();
@@ -32,7 +32,7 @@ pub(in crate::lfs) fn least_missed(points: &[Point], now: TimeNs) -> Option<Epoc
     (0..automatic.len()).min_by_key(|at| gap(*at)).map(|at| automatic[at].epoch)
 }
 
-/// The automatic points that nobody drops yet, oldest first.
+/// The automatic points that are not being dropped, oldest first.
 pub(in crate::lfs) fn automatic(points: &[Point]) -> impl DoubleEndedIterator<Item = &Point> {
     points.iter().filter(|point| point.is_automatic && point.dropped_to.is_none())
 }
@@ -41,7 +41,7 @@ fn seconds(time: TimeNs) -> i64 {
     time.0.div_euclid(1_000_000_000)
 }
 
-/// A point of the future, which a clock that was set back leaves, is new.
+/// A point in the future, left by a clock that was set back, counts as new.
 fn age_s(point: &Point, now: TimeNs) -> i64 {
     seconds(now).saturating_sub(seconds(point.time)).max(0)
 }
@@ -81,7 +81,7 @@ mod tests {
         Retention { percent: 30, rules: vec![rule(0, 600), rule(3_600, 86_400)] }
     }
 
-    /// What is left of the points after everything was dropped that goes.
+    /// The points that are left after all outlived ones were dropped.
     fn left(mut points: Vec<Point>, now: i64) -> Vec<i64> {
         while let Some(epoch) = outlived(&points, &retention(), at(now)) {
             points.retain(|point| point.epoch != epoch);

@@ -1,9 +1,10 @@
-//! Points in their file: see [`crate::lfs::tables::point_rows`].
+//! Reads and writes the file of points: see [`crate::lfs::tables::point_rows`].
 //!
-//! A block of the file is an array of rows, each a point as in a checkpoint slot. A checkpoint writes the rows that have changed, before it
-//! commits; opening reads all of them, because what dies in the log's tail is held if a point has seen it.
+//! A block of the file is an array of rows, each a point in the form of a checkpoint slot. A checkpoint writes the rows that have
+//! changed before it commits. Opening a volume reads all rows first: a block that dies in the log's tail is held if a point has
+//! seen it.
 //!
-//! Invariant: between two checkpoints the file is what it was at the first.
+//! Invariant: between two checkpoints the file does not change.
 
 use crate::device_reader::DeviceReader;
 use crate::error::{FsError, Outcome, Stop, gather_needs};
@@ -40,7 +41,7 @@ impl Lfs {
         self.geo.block_bytes / POINT_BYTES as u32
     }
 
-    /// Blocks that the file may have.
+    /// Blocks that the file can have at most.
     fn row_blocks_max(&self) -> u64 {
         MAX_POINTS.div_ceil(self.rows_in_block() as usize) as u64
     }
@@ -54,11 +55,11 @@ impl Lfs {
         Ok(size_bytes.div_ceil(u64::from(self.geo.block_bytes)))
     }
 
-    /// Makes room for a new point in the checkpoint slot, and brings the file up to date: what turns dirty has to be committed with the
-    /// checkpoint.
+    /// Makes room for a new point in the checkpoint slot, and brings the file up to date. The caller commits what turns dirty
+    /// with the checkpoint.
     ///
     /// # Errors
-    /// `Need`, `Corrupt`: the file is as it was then. `Room` while an earlier file is being freed.
+    /// `Need`, `Corrupt`: the file has not changed then. `Room` while an earlier file is being freed.
     pub(in crate::lfs) fn put_rows(&mut self, now: TimeNs) -> Outcome<()> {
         self.tables.points.make_room_in_slot(self.options.slot_points);
         if self.tables.points.rows.is_written() {
@@ -81,7 +82,7 @@ impl Lfs {
             return Err(Stop::Need(needs));
         }
         if self.lost_rows().is_some() {
-            // Whatever a damaged record says.
+            // A damaged record may state any size.
             let most_bytes = self.row_blocks_max() * u64::from(self.geo.block_bytes);
             let inode = &mut self.core_mut(InodeNo::POINTS).inode;
             inode.size_bytes = inode.size_bytes.min(most_bytes);
@@ -106,9 +107,9 @@ impl Lfs {
         bytes
     }
 
-    /// Reads the points that are not in the checkpoint slot, when a volume is opened at a checkpoint that has `count` of them. If not all
-    /// can be read, the volume is read-only: nobody knows what the others hold. `is_possible` says whether a point can be one of the
-    /// volume's.
+    /// Reads the points that are not in the checkpoint slot; the checkpoint states that there are `count`. If some cannot be
+    /// read, the volume is read-only, because nobody knows what they hold. `is_possible` says whether a point can belong to this
+    /// volume.
     ///
     /// # Errors
     /// `Io`.
@@ -193,7 +194,7 @@ impl Lfs {
         self.tables.points.rows.damage()
     }
 
-    /// The states in which clones began, as far as they are lost.
+    /// The lost points that are origins of clones.
     pub(crate) fn lost_origins(&self) -> Vec<Epoch> {
         let points = &self.tables.points;
         let is_kept = |epoch| points.get(epoch).is_some_and(|point| point.dropped_to.is_none());

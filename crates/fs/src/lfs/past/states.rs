@@ -1,7 +1,7 @@
-//! What a retained point leads to: entries of its inode map, records, pointers to blocks.
+//! Reads what a retained point leads to: entries of its inode map, records, pointers to blocks.
 //!
-//! The trees of a point are read like those of the present, but by pointer instead of by name: the cache of the present has the
-//! present's blocks. Every block is verified against the checksum of the pointer that leads to its present place.
+//! A reader finds the blocks of a point by pointer, and those of the present by name: the cache of the present holds only the
+//! present's blocks under their names. Every block is verified against the checksum in the pointer to its present place.
 
 use crate::bmap::Parent;
 use crate::error::{FsError, Outcome};
@@ -24,7 +24,7 @@ use rustc_hash::FxHashMap;
 /// leads through all blocks of pointers of two or three states.
 const KEPT: usize = 2_048;
 
-/// Blocks of older states, by their pointers. The last used stay.
+/// Blocks of older states, by their pointers. The ones used last stay.
 #[derive(Default)]
 pub(in crate::lfs) struct PastBlocks {
     young: FxHashMap<[u8; POINTER_BYTES], Buf>,
@@ -70,7 +70,8 @@ impl From<&Point> for StateRoot {
 }
 
 impl Lfs {
-    /// The stored bytes of the block or record at a place of the state of an epoch, wherever they are now; `ptr` is its pointer then.
+    /// The stored bytes of a block or record of a state, read from where it is now. `place` and `ptr` say where that state has
+    /// it.
     ///
     /// # Errors
     /// `Need`, `Corrupt`.
@@ -86,7 +87,7 @@ impl Lfs {
         self.past_block_at(at, max_bytes)
     }
 
-    /// The stored bytes of a block or record of an older state, which are at that place now.
+    /// The stored bytes of a block or record of an older state that is at that place now.
     ///
     /// # Errors
     /// `Need`, `Corrupt`.
@@ -101,7 +102,7 @@ impl Lfs {
         Err(self.shelf.ask(Wanted::Past(at), &at))
     }
 
-    /// Where a block of the inode map is in a state.
+    /// The pointer that a state has to a block of its inode map.
     ///
     /// # Errors
     /// `Need`, `Corrupt`.
@@ -127,7 +128,7 @@ impl Lfs {
         Ok(node_in(&block, index % fan).map_or(BlockPtr::HOLE, |node| node.ptr))
     }
 
-    /// The entry of an inode in a state; blank if it is not in use there.
+    /// The entry of an inode in a state; blank if the inode is not in use there.
     ///
     /// # Errors
     /// `Need`, `Corrupt`.
@@ -160,7 +161,7 @@ impl Lfs {
         Ok(Box::new(record.roots))
     }
 
-    /// Where a block, a record or a block of the inode map is in a state, in the words of that state; a hole if it has none.
+    /// The pointer that a state has to a block, a record or a block of the inode map; a hole if it has none.
     ///
     /// # Errors
     /// `Need`, `Corrupt`.
@@ -249,12 +250,12 @@ pub(crate) fn root_of(roots: &Roots, slot: usize) -> BlockPtr {
     }
 }
 
-/// A node of a stored block of the inode map, which ends where its last entry can be.
+/// A node in a stored block of the inode map; `None` after the end of its stored part.
 pub(crate) fn node_in(block: &[u8], slot: u64) -> Option<Node> {
     block.as_chunks::<TABLE_ENTRY_BYTES>().0.get(slot as usize).map(Node::decode)
 }
 
-/// An entry of a stored leaf of the inode map.
+/// An entry in a stored leaf of the inode map; blank after the end of its stored part.
 pub(crate) fn entry_in(block: &[u8], slot: u64) -> ImapEntry {
     block.as_chunks::<TABLE_ENTRY_BYTES>().0.get(slot as usize).map(ImapEntry::decode).unwrap_or_default()
 }

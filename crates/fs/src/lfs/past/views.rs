@@ -1,8 +1,9 @@
-//! Reading retained points: their inodes have numbers of their own ([`crate::states`]), and everything that reads an inode reads
-//! these. What a record or an indirect block of a point names may have moved since; only these pointers are followed.
+//! Reads retained points as inodes: the inodes of a point have numbers of their own ([`crate::states`]), so everything that reads
+//! an inode reads them, too. A block named by a record or an indirect block of a point may have moved since; only these pointers
+//! are followed.
 //!
-//! Blocks and inodes of points are in the caches of the present, under their own numbers, and never change there. A view is
-//! never given to another point, so what the caches have of a dropped point serves nobody.
+//! Blocks and inodes of points are in the caches of the present, under their own numbers, and never change there. A view is never
+//! given to another point, so nothing reads what the caches still have of a dropped point.
 
 use crate::error::{FsError, Outcome};
 use crate::lfs::Lfs;
@@ -18,14 +19,14 @@ use firnfs_format::checkpoint::Point;
 use firnfs_format::{BlockPtr, Epoch, InodeNo};
 use rustc_hash::FxHashMap;
 
-/// The points that are looked into.
+/// The points that users look into.
 #[derive(Default)]
 pub(in crate::lfs) struct Views {
-    /// The point that takes the place of the present: nothing else of the volume is shown.
+    /// The point that is shown instead of the present: nothing else of the volume is shown then.
     shown: Option<Epoch>,
     /// The point of each view, from view 1 on.
     epochs: Vec<Epoch>,
-    /// The place of each point there.
+    /// The index of each point in `epochs`.
     places: FxHashMap<Epoch, u16>,
 }
 
@@ -45,16 +46,16 @@ impl Views {
 }
 
 impl Lfs {
-    /// Shows a volume that was opened to be read as it was at a retained point.
+    /// Shows a read-only volume as it was at a retained point.
     ///
     /// # Errors
-    /// `NotFound` if there is no such point; `Invalid` for a volume that is open to be written.
+    /// `NotFound` if there is no such point; `Invalid` if the volume was opened for writing.
     pub fn show(&mut self, epoch: Epoch) -> Result<(), FsError> {
         if !self.options.read_only {
             return Err(FsError::Invalid("to show a snapshot of a volume that is written"));
         }
         self.whole_point(epoch)?;
-        // What is in memory is of the present.
+        // What is in memory belongs to the present.
         self.files = Files::default();
         self.shelf = Shelf::new(self.geo.clone());
         self.views.shown = Some(epoch);
@@ -86,7 +87,7 @@ impl Lfs {
         Ok(in_view(at + 1, InodeNo::ROOT))
     }
 
-    /// The state of an inode of a point.
+    /// The state that an inode of a point belongs to.
     fn seen_by(&self, ino: InodeNo) -> Result<StateRoot, FsError> {
         let epoch = self.views.epoch_of(ino).filter(|_| !is_made_up(ino)).ok_or(FsError::NotFound)?;
         Ok(self.whole_point(epoch).map_err(|_| FsError::Stale)?.into())
@@ -112,8 +113,8 @@ impl Lfs {
         Ok(())
     }
 
-    /// Where that is now what a pointer to a block refers to: the pointer itself, unless the block is one of a point, or one that a
-    /// clone shares with a point.
+    /// Where the block that a pointer leads to is now. Only a block of a point, or one that a clone shares with a point, may be
+    /// elsewhere than the pointer says.
     ///
     /// # Errors
     /// `Need`, `Corrupt`.

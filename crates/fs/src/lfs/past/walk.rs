@@ -1,10 +1,13 @@
-//! The walk through what only one retained point holds: everything that it leads to, except what the states before and after it lead to.
+//! Walks through what only one retained point holds: everything that the point leads to, except what the states before and after
+//! it lead to.
 //!
-//! Only what was born after the point before it can be its own, and whatever leads to such a block was born then, too. And what the
-//! next point has at the same place, it shares with all below. So the walk meets no more than what only this point
-//! holds, and the edges of it. If the point is the newest, the next state is the present, which goes on changing.
+//! Only blocks born after the previous point can belong to this point alone; the blocks that lead to them were born after it,
+//! too. If the next state has the same block at the same place, it also shares everything below that block. So the walk meets
+//! only what this point alone holds, and the blocks at the edge of that. If the point is the newest, the next state is the
+//! present, which keeps changing.
 //!
-//! It meets a block after all that it leads to. Callers: `upkeep::forget` frees what it meets, `holdings` counts it.
+//! The walk meets a block after everything that the block leads to. Callers: `upkeep::forget` frees what it meets, `holdings`
+//! counts it.
 
 use crate::bmap::{Geometry as Map, SLOTS};
 use crate::error::{FsError, Outcome, Stop};
@@ -21,7 +24,7 @@ use firnfs_format::table::{ImapEntry, TableEntry};
 use firnfs_format::{BlockPtr, Epoch, InodeNo};
 use std::collections::BTreeSet;
 
-/// Pointers that one step looks at, more or less, for each item that a step of a commit lays out.
+/// Pointers that one step examines, more or less, for each item that a step of a commit lays out.
 const STEP_FACTOR: u64 = 8;
 
 const FORK_KINDS: [Fork; FORKS] = [Fork::Data, Fork::Index, Fork::Xattr];
@@ -30,27 +33,27 @@ const FORK_KINDS: [Fork; FORKS] = [Fork::Data, Fork::Index, Fork::Xattr];
 pub(in crate::lfs) struct Walk {
     /// The point.
     state: StateRoot,
-    /// Everything up to there is done.
+    /// Everything up to there has been walked.
     done: PointCursor,
-    /// What was born by then belongs to an older point, too.
+    /// An older point sees what was born by then.
     since: Option<Epoch>,
     /// The next point; `None`: the next state is the present.
     next: Option<StateRoot>,
     purpose: Purpose,
-    /// Pointers, and blocks of the inode map, that this step may still be done with.
+    /// Pointers and blocks of the inode map that this step may still complete.
     left: u64,
 }
 
 /// What the walk is for.
 pub(in crate::lfs) enum Purpose {
-    /// The point is being dropped; how far that has come is noted with it.
+    /// The point is being dropped; its entry notes how far that has come.
     Free,
     /// What it holds is counted, in bytes.
     Count(u64),
 }
 
 impl Walk {
-    /// From the beginning, or from where the drop of the point has come to.
+    /// Starts from the beginning, or from where the drop of the point has come to.
     pub fn new(before: Option<&Point>, point: &Point, next: Option<&Point>, purpose: Purpose) -> Self {
         Self {
             state: point.into(),
@@ -73,15 +76,15 @@ impl Walk {
 
 /// Where the next state has a block.
 enum Next {
-    /// In the words of the point of that epoch.
+    /// The pointer that the point of that epoch has to it.
     Past(Epoch, BlockPtr),
-    /// The present knows.
+    /// The present: its own trees tell.
     Present,
     /// It has no such inode.
     Nowhere,
 }
 
-/// Whether a part of the walk came to its end.
+/// Whether a part of the walk is complete.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::lfs) enum Progress {
     Done,
@@ -93,7 +96,7 @@ impl Lfs {
     /// The next step of a walk.
     ///
     /// # Errors
-    /// `Need`, `Corrupt`; the walk goes on where it was.
+    /// `Need`, `Corrupt`; the walk can continue where it was.
     pub(in crate::lfs) fn walk_on(&mut self, walk: &mut Walk) -> Outcome<Progress> {
         walk.left = STEP_FACTOR * self.options.commit_step_items as u64;
         let map = walk.state.map;
@@ -118,7 +121,7 @@ impl Lfs {
             None => self.tables.imap.table.ptr(&mut self.shelf, level, index)?,
         };
         let is_shared = next == here;
-        // What the cleaner has copied for points is theirs, although the present leads to the same for now.
+        // Copies that the cleaner has made for points belong to the points, although the present still has the same block.
         let has_copies = walk.next.is_none() && self.tables.remnants.has_copied_below(fan, level, index);
         if is_shared && !has_copies {
             return self.walk_shared_map(walk, level, index, at);
@@ -136,7 +139,7 @@ impl Lfs {
                 return Ok(Progress::Pause);
             }
         }
-        // Those on the way down cost nothing: each step comes to something that is not done yet.
+        // Blocks passed on the way down cost nothing, so each step completes something.
         walk.left = walk.left.saturating_sub(1);
         if is_shared {
             self.pass(walk, at);
@@ -146,7 +149,8 @@ impl Lfs {
         Ok(Progress::Done)
     }
 
-    /// The next state has the same block of the inode map. In the present, inodes may have changed since it was written.
+    /// Walks below a block of the inode map that the next state shares. In the present, inodes may have changed since the block
+    /// was written.
     fn walk_shared_map(
         &mut self,
         walk: &mut Walk,
@@ -212,7 +216,7 @@ impl Lfs {
         Ok(Progress::Done)
     }
 
-    /// Where the next state has the record of an inode, and where its roots are.
+    /// The record of an inode in the next state, and where its roots are.
     fn next_inode(&mut self, walk: &Walk, ino: InodeNo) -> Outcome<(BlockPtr, NextRoots)> {
         let Some(state) = walk.next else {
             let record = self.tables.imap.get(&mut self.shelf, ino)?.ptr;
@@ -298,7 +302,7 @@ impl Lfs {
         }
     }
 
-    /// True if the next state has a block at that place, and with it all that it leads to.
+    /// True if the next state has the same block at that place; then it has everything below it, too.
     fn is_at(&mut self, key: &BlockKey, here: &BlockPtr, next: &Next) -> Outcome<bool> {
         match next {
             Next::Nowhere => Ok(false),
@@ -311,13 +315,13 @@ impl Lfs {
                 if !ptr.is_pending() {
                     return Ok(ptr == *here);
                 }
-                // It only moves, and so does what it leads to.
+                // The block only moves, and so does everything below it.
                 Ok(self.shelf.cache.dirty(key).and_then(|dirty| dirty.moves) == Some(*here))
             }
         }
     }
 
-    /// Everything up to there is done.
+    /// Notes that everything up to there has been walked.
     fn pass(&mut self, walk: &mut Walk, at: PointCursor) {
         match walk.purpose {
             Purpose::Free => self.tables.points.go_to(at),
@@ -325,7 +329,7 @@ impl Lfs {
         }
     }
 
-    /// The same behind what only the point holds.
+    /// The same for something that only the point holds: frees or counts it first.
     fn pass_own(&mut self, walk: &mut Walk, at: PointCursor, ptr: &BlockPtr) {
         match &mut walk.purpose {
             Purpose::Free => {
@@ -346,7 +350,7 @@ enum NextRoots {
 }
 
 impl Walk {
-    /// True for what an older point sees, with all that it leads to.
+    /// True if an older point sees it; then that point sees everything below it, too.
     fn is_older(&self, ptr: &BlockPtr) -> bool {
         self.since.is_some_and(|since| ptr.birth <= since) && !is_on(Mutation::OlderFreed)
     }

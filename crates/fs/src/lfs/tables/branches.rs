@@ -1,13 +1,14 @@
 //! Clones: branches of the inode map, each over the retained point that it began as, its *origin* (decision 0210).
 //!
-//! An inode of a clone that the map has no entry for is what the origin says. The clone shares everything with it that was born by then:
-//! a pointer in a clone whose birth is not after the origin leads to a block of the origin, wherever that is now. Such a block is not
-//! the clone's to free, to charge or to move; the origin holds it, and stays as long as the clone. So nobody counts references.
+//! If the map has no entry for an inode of a clone, the inode is the origin's. A clone shares with its origin every block that
+//! was born by then: a pointer in a clone whose birth is not after the origin leads to a block of the origin, wherever that is
+//! now. The clone does not free, charge or move such a block. The origin holds it, and stays as long as the clone, so nobody
+//! counts references.
 //!
 //! A clone belongs to the present alone: no point sees what it has changed.
 //!
-//! Invariants: each origin is a point that nobody drops; a number is not used twice in one mount, so what the kernel or the caches still
-//! know of a deleted clone is nobody's.
+//! Invariants: each origin is a point that is not being dropped. A mount uses a number for one clone only, so what the kernel or
+//! the caches still know of a deleted clone never passes for another clone's.
 
 use crate::error::FsError;
 use crate::mutation::{Mutation, is_on};
@@ -20,18 +21,18 @@ use std::collections::{BTreeMap, BTreeSet};
 /// See the module's head.
 #[derive(Clone, Debug, Default)]
 pub(in crate::lfs) struct Branches {
-    /// By number.
+    /// In the order of their numbers.
     list: Vec<Branch>,
     /// Numbers that clones have or had in this mount.
     used: BTreeSet<u8>,
-    /// The checkpoints that have the clones made in this mount.
+    /// For each clone made in this mount: the checkpoint that has it first.
     made: BTreeMap<u8, Epoch>,
-    /// The checkpoints that say of clones that they are being deleted.
+    /// For each clone that is being deleted: the checkpoint that states it first.
     dropped: BTreeMap<u8, Epoch>,
 }
 
 impl Branches {
-    /// As a checkpoint has them.
+    /// The clones that a checkpoint has.
     pub fn new(list: Vec<Branch>) -> Self {
         Self {
             used: list.iter().map(|branch| branch.number).collect(),
@@ -46,7 +47,7 @@ impl Branches {
         &self.list
     }
 
-    /// True if there is none.
+    /// True if there are no clones.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
@@ -55,7 +56,8 @@ impl Branches {
         self.list.iter().find(|branch| branch.number == number)
     }
 
-    /// The clones that people see. Before its checkpoint is durable a clone is not shown: what is written to it would be lost with it.
+    /// The clones that users see. A clone is not shown before its checkpoint is durable: a crash would lose what was written to
+    /// it.
     pub fn listed(&self, durable: Epoch) -> impl Iterator<Item = Listed> {
         let is_durable =
             move |branch: &Branch| self.made.get(&branch.number).is_none_or(|made| *made <= durable);
@@ -68,7 +70,7 @@ impl Branches {
         })
     }
 
-    /// The epoch of the state that an inode began in, if it is one of a clone.
+    /// The origin of the clone that an inode belongs to; `None` for an inode of the volume itself.
     pub fn origin_of(&self, ino: InodeNo) -> Option<Epoch> {
         match branch_of(ino) {
             0 => None,
@@ -76,15 +78,15 @@ impl Branches {
         }
     }
 
-    /// True for an inode of a clone that is being deleted, or of none.
+    /// True for an inode of a clone that is being deleted, or that does not exist.
     pub fn is_gone(&self, ino: InodeNo) -> bool {
         branch_of(ino) != 0 && self.get(branch_of(ino)).is_none_or(|branch| branch.is_dropped)
     }
 
-    /// True if a pointer of an inode leads to a block, or stands for room, of the clone's origin.
+    /// True if a pointer of an inode leads to a block of the clone's origin, or to room that the origin reserves.
     pub fn is_shared(&self, ino: InodeNo, ptr: &BlockPtr) -> bool {
         let Some(origin) = self.origin_of(ino) else { return false };
-        // Clones themselves reserve nothing.
+        // Clones reserve no room themselves.
         ptr.kind == PtrKind::Reserved || ptr.is_stored() && ptr.birth <= origin
     }
 
@@ -93,12 +95,12 @@ impl Branches {
         self.list.iter().any(|branch| branch.origin == epoch)
     }
 
-    /// A clone that began as that state, in words.
+    /// The name of a clone of that state.
     pub fn clone_of(&self, epoch: Epoch) -> Option<&str> {
         self.list.iter().find(|branch| branch.origin == epoch).map(|branch| branch.name.as_str())
     }
 
-    /// Refuses a name that a clone cannot get.
+    /// Refuses a name that a clone cannot have.
     ///
     /// # Errors
     /// `Invalid` for one that is empty, longer than [`BRANCH_NAME_MAX`] bytes, not one word, or begins with a dot; `Exists` if it is taken.
@@ -119,7 +121,7 @@ impl Branches {
         number.filter(|_| self.list.len() < MAX_BRANCHES)
     }
 
-    /// Adds a clone, which the checkpoint of epoch `made` has.
+    /// Adds a clone; the checkpoint of epoch `made` is the first that has it.
     pub fn add(&mut self, branch: Branch, made: Epoch) {
         let number = branch.number;
         self.made.insert(number, made);
@@ -128,7 +130,7 @@ impl Branches {
         self.used.insert(number);
     }
 
-    /// Begins to delete a clone, as the checkpoint of epoch `stated` will say; false if there is none of that name.
+    /// Begins to delete a clone; the checkpoint of epoch `stated` will say so. False if no clone has that name.
     pub fn begin_drop(&mut self, name: &str, stated: Epoch) -> bool {
         let found = self.list.iter_mut().find(|branch| branch.name == name && !branch.is_dropped);
         let Some(branch) = found else { return false };
@@ -137,8 +139,8 @@ impl Branches {
         true
     }
 
-    /// The next clone to be deleted. Nothing of it is freed before the checkpoints in both slots say so: a mount from another one would find it,
-    /// with holes.
+    /// The next clone to be deleted. Nothing of it is freed before the checkpoints in both slots say so: a mount from an older
+    /// checkpoint would find the clone with holes.
     pub fn dropping(&self, durable: Epoch) -> Option<u8> {
         let is_stated = |number: u8| {
             self.dropped.get(&number).is_none_or(|stated| *stated < durable) || is_on(Mutation::ErasedAtOnce)
@@ -147,12 +149,12 @@ impl Branches {
         dropped.map(|branch| branch.number).find(|number| is_stated(*number))
     }
 
-    /// A clone has nothing any more: it is gone.
+    /// Removes a clone whose inodes are all freed.
     pub fn remove(&mut self, number: u8) {
         self.list.retain(|branch| branch.number != number);
     }
 
-    /// Forgets the clones of points that are lost; returns their numbers.
+    /// Forgets the clones of lost points; returns their numbers.
     pub fn give_up(&mut self, lost: &[Epoch]) -> Vec<u8> {
         let (gone, kept) = std::mem::take(&mut self.list).into_iter().partition(|b| lost.contains(&b.origin));
         self.list = kept;

@@ -1,8 +1,9 @@
-//! Rows: the retained points that a checkpoint slot has no room for. An internal file has them ([`firnfs_format::InodeNo::POINTS`]), in any order;
-//! a row stays where it is as long as its point is kept, and is used again after that.
+//! Rows: the retained points that have no room in the checkpoint slot. An internal file holds them
+//! ([`firnfs_format::InodeNo::POINTS`]), in any order. A point keeps its row as long as it is kept; another point may then use
+//! the row.
 //!
-//! The points themselves are in [`Points`](super::points::Points); here is only which row each has, and which rows the file does not
-//! have yet as they are. A checkpoint writes those (`past::rows`).
+//! The points themselves are in [`Points`](super::points::Points). This module only knows which row each point has, and which
+//! rows differ from the file's. A checkpoint writes those (`past::rows`).
 //!
 //! Invariant: `rows` and `epochs` say the same; `free` are the rows before the last one in use that no point has.
 
@@ -19,12 +20,12 @@ pub(in crate::lfs) struct PointRows {
     free: BTreeSet<u32>,
     /// Rows that differ from the file's.
     changed: BTreeSet<u32>,
-    /// Why a part of the file could not be read: the points there are lost, and all of it is written again.
+    /// Why a part of the file could not be read. The points there are lost, and the whole file is written again.
     damage: Option<FsError>,
 }
 
 impl PointRows {
-    /// As the file has them: rows with the epochs of their points.
+    /// The rows in the file, with the epochs of their points.
     pub fn new(found: impl IntoIterator<Item = (u32, Epoch)>) -> Self {
         let mut rows = Self::default();
         for (row, epoch) in found {
@@ -35,7 +36,7 @@ impl PointRows {
         rows
     }
 
-    /// Some could not be read: their points are lost.
+    /// Notes that some rows could not be read: their points are lost.
     pub fn note_damage(&mut self, why: FsError) {
         self.damage.get_or_insert(why);
     }
@@ -50,7 +51,7 @@ impl PointRows {
         self.rows.len()
     }
 
-    /// True if that point has one.
+    /// True if that point has a row.
     pub fn has(&self, epoch: Epoch) -> bool {
         self.rows.contains_key(&epoch)
     }
@@ -69,12 +70,12 @@ impl PointRows {
         self.changed.insert(row);
     }
 
-    /// A point has changed: its row does, if it has one.
+    /// Notes that a point has changed; so has its row, if it has one.
     pub fn note_change(&mut self, epoch: Epoch) {
         self.changed.extend(self.rows.get(&epoch));
     }
 
-    /// A point is gone, and its row is free if it had one.
+    /// Frees the row of a point that is gone, if it had one.
     pub fn release(&mut self, epoch: Epoch) {
         if let Some(row) = self.rows.remove(&epoch) {
             self.epochs.remove(&row);
@@ -84,27 +85,27 @@ impl PointRows {
         }
     }
 
-    /// True if the file has all rows as they are.
+    /// True if the file is up to date.
     pub fn is_written(&self) -> bool {
         self.changed.is_empty() && self.damage.is_none()
     }
 
-    /// The blocks of the file to be written: those with changed rows, of a damaged file all. `per_block` rows are in one, and the file has
-    /// `file_blocks`.
+    /// The blocks of the file to write: those with changed rows, or all blocks of a damaged file. A block has `per_block` rows,
+    /// the file `file_blocks` blocks.
     pub fn blocks_to_write(&self, per_block: u32, file_blocks: u64) -> BTreeSet<u64> {
         let changed = self.changed.iter().map(|row| u64::from(row / per_block));
         let all = if self.damage.is_some() { 0..file_blocks } else { 0..0 };
         changed.chain(all).collect()
     }
 
-    /// The rows in use of a block: their places in it, and the epochs of their points.
+    /// The used rows of a block: their places in it, and the epochs of their points.
     pub fn in_block(&self, block: u64, per_block: u32) -> impl Iterator<Item = (usize, Epoch)> {
         let first = block as u32 * per_block;
         let rows = self.epochs.range(first..first.saturating_add(per_block));
         rows.map(move |(row, epoch)| ((row - first) as usize, *epoch))
     }
 
-    /// The file has all of them now.
+    /// Notes that the file is up to date.
     pub fn written(&mut self) {
         self.changed.clear();
         self.damage = None;

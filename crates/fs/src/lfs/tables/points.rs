@@ -1,15 +1,15 @@
 //! The retained points: older states of the volume whose blocks are kept (decision 0207).
 //!
-//! A point is a checkpoint: its state is what the inode map of that checkpoint leads to. A block that was born in epoch b and dies now
-//! was seen by all points since b. So what dies is held exactly if the newest point is not older than its birth; and of
-//! what is dead, the first point at or after its birth sees it, or none does.
+//! A point is a checkpoint: its state is what the inode map of that checkpoint leads to. All points since epoch b have seen a
+//! block that was born in epoch b and dies now. So the block is held exactly if the newest point is not older than its birth. And
+//! the first point at or after the birth of a dead block sees it, or no point does.
 //!
-//! A point is dropped by a walk through its state (`upkeep::forget`), which frees what no other point sees. While that goes on, the
-//! point counts for everything behind the cursor of the walk, and for nothing before it.
+//! A walk through the state of a point drops it (`upkeep::forget`), and frees what no other point sees. Meanwhile the point
+//! counts for everything after the cursor of the walk, and for nothing before it.
 //!
-//! A checkpoint slot has the newest points; older ones are rows of a file ([`PointRows`]).
+//! The checkpoint slot has the newest points; older ones are rows of a file ([`PointRows`]).
 //!
-//! Invariants: at most one point is being walked through, others wait for their walk; points are in the order of their epochs.
+//! Invariants: the walk goes through one point at a time, and others wait for it; points are in the order of their epochs.
 
 use crate::error::FsError;
 use crate::lfs::base::places::is_unseen;
@@ -24,18 +24,18 @@ use std::collections::BTreeSet;
 pub(in crate::lfs) struct Points {
     /// Oldest first.
     list: Vec<Point>,
-    /// Those that are being dropped.
+    /// The points that are being dropped.
     dropped: BTreeSet<Epoch>,
-    /// The one of these that is walked through.
+    /// The one of these that the walk goes through.
     walked: Option<Epoch>,
-    /// Which of them are in the file of points; the others are in the checkpoint slot.
+    /// The points in the file of points; the others are in the checkpoint slot.
     pub rows: PointRows,
-    /// Which of the automatic ones are kept.
+    /// The automatic points to keep.
     pub retention: Retention,
 }
 
 impl Points {
-    /// As a checkpoint and the file of points have them. Two of the same epoch count once.
+    /// The points of a checkpoint and of the file of points. Two of the same epoch count once.
     pub fn new(mut list: Vec<Point>, rows: PointRows, retention: Retention) -> Self {
         list.sort_by_key(|point| point.epoch);
         list.dedup_by_key(|point| point.epoch);
@@ -61,7 +61,7 @@ impl Points {
         self.at(epoch).map(|at| &self.list[at])
     }
 
-    /// Those before an epoch, and those after it.
+    /// The points before an epoch, and those after it.
     pub fn around(&self, epoch: Epoch) -> (&[Point], &[Point]) {
         (&self.list[..self.since(epoch)], &self.list[self.since(Epoch(epoch.0.saturating_add(1)))..])
     }
@@ -70,17 +70,17 @@ impl Points {
         self.list.binary_search_by_key(&epoch, |point| point.epoch).ok()
     }
 
-    /// Where those begin that are not older than an epoch.
+    /// The index of the first point that is not older than an epoch.
     fn since(&self, epoch: Epoch) -> usize {
         self.list.partition_point(|point| point.epoch < epoch)
     }
 
-    /// Those that a checkpoint slot has, oldest first.
+    /// The points in the checkpoint slot, oldest first.
     pub fn in_slot(&self) -> Vec<Point> {
         self.list.iter().filter(|point| !self.rows.has(point.epoch)).cloned().collect()
     }
 
-    /// If a slot that may have that many points has no room for a new one, the older half of them become rows.
+    /// If a slot for `most` points has no room for a new one, moves the older half of them to the file.
     pub fn make_room_in_slot(&mut self, most: usize) {
         let in_slot = self.list.len().saturating_sub(self.rows.len());
         if in_slot < most {
@@ -92,7 +92,7 @@ impl Points {
         oldest.into_iter().for_each(|epoch| self.rows.take(epoch));
     }
 
-    /// True if there is none.
+    /// True if there are no points.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
@@ -113,18 +113,18 @@ impl Points {
         self.list.push(point);
     }
 
-    /// True if what dies at a place and was born in that epoch is kept.
+    /// True if some point holds a block that dies at a place and was born in that epoch.
     pub fn hold(&self, at: &PointCursor, birth: Epoch) -> bool {
         !(at.stage < 2 && is_unseen(InodeNo(at.ino)))
             && self.list.iter().rev().find(|point| counts(point, at)).is_some_and(|p| birth <= p.epoch)
     }
 
-    /// The first point that could see what was born in that epoch, and is at that place.
+    /// The first point that could see a block at that place, born in that epoch.
     pub fn first_since(&self, at: &PointCursor, birth: Epoch) -> Option<&Point> {
         self.list[self.since(birth)..].iter().find(|point| counts(point, at))
     }
 
-    /// True if a state between two epochs, the first of which counts, is kept.
+    /// True if there is a point at or after the first epoch and before the second one.
     pub fn is_any_in(&self, from: Epoch, before: Epoch) -> bool {
         self.list.get(self.since(from)).is_some_and(|point| point.epoch < before)
     }
@@ -134,7 +134,7 @@ impl Points {
         self.list.last().map(|point| point.epoch)
     }
 
-    /// Begins to drop a point, after those whose drop began before; false if there is no such point, or it is being dropped.
+    /// Queues a point to be dropped; false if there is no such point, or it is being dropped.
     pub fn begin_drop(&mut self, epoch: Epoch) -> bool {
         let Some(at) = self.at(epoch) else { return false };
         if !self.dropped.insert(epoch) {
@@ -145,7 +145,7 @@ impl Points {
         true
     }
 
-    /// Gives a point a name, under which it is kept until somebody drops it.
+    /// Names a point, which is then kept until a user drops it.
     ///
     /// # Errors
     /// `NotFound` if there is no such point, or it is being dropped.
@@ -157,18 +157,18 @@ impl Points {
         Ok(())
     }
 
-    /// The place of the point that is walked through, or will be next.
+    /// The index of the point that the walk goes through, or will go through next.
     fn walked(&self) -> Option<usize> {
         self.walked.or_else(|| self.dropped.first().copied()).and_then(|epoch| self.at(epoch))
     }
 
-    /// The point that is walked through, with the one before it and the one after it.
+    /// The point that the walk goes through, with the one before it and the one after it.
     pub fn dropping(&self) -> Option<(Option<&Point>, &Point, Option<&Point>)> {
         let at = self.walked()?;
         Some((at.checked_sub(1).map(|before| &self.list[before]), &self.list[at], self.list.get(at + 1)))
     }
 
-    /// The walk has come as far as that.
+    /// Notes how far the walk has come.
     pub fn go_to(&mut self, to: PointCursor) {
         if let Some(at) = self.walked() {
             let point = &mut self.list[at];
@@ -179,7 +179,7 @@ impl Points {
         }
     }
 
-    /// The walk has come to its end: the point is gone.
+    /// The walk is complete: removes the point.
     pub fn end_drop(&mut self) {
         if let Some(at) = self.walked() {
             let gone = self.list.remove(at).epoch;
@@ -191,7 +191,7 @@ impl Points {
         }
     }
 
-    /// Forgets points whatever they hold.
+    /// Forgets points, whatever they hold.
     pub fn give_up(&mut self, lost: &[Epoch]) {
         self.list.retain(|point| !lost.contains(&point.epoch));
         for epoch in lost {
@@ -202,7 +202,7 @@ impl Points {
     }
 }
 
-/// False for a point that was dropped up to a place behind this one.
+/// False if the drop of a point has passed this place.
 fn counts(point: &Point, at: &PointCursor) -> bool {
     point.dropped_to.is_none_or(|done| done < *at)
 }

@@ -1,15 +1,15 @@
-//! Remnants: where blocks are that moved after a retained point had seen them (decision 0207).
+//! Remnants: they say where a block is that moved after a retained point had seen it (decision 0207).
 //!
-//! The trees of a point name the places of its time. When a block moves, a remnant says for its old pointer what its pointer
-//! is now; a reader of the past follows one after the other. The key is the old pointer itself, and which block it is of ([`Which`]): another
-//! block that comes to a place later has another checksum or another birth, or is a twin. A block above others that only moved is another one in the same sense: its
-//! content differs by the places that it names. A block may visit a place twice, so a reader takes the first move after the state
-//! that it reads, then the first after that.
+//! The trees of a point name the places of its time. When a block moves, a remnant leads from its old pointer to its new one; a
+//! reader of the past follows one remnant after the other. The key is the old pointer together with the block's identity in its
+//! state ([`Which`]): another block that comes to the place later has another checksum or another birth, or is a twin. An
+//! indirect block whose children moved counts as another block: it names other places, so its content differs. A block may visit
+//! a place twice, so a reader takes the first move after the state that it reads, then the first after that.
 //!
-//! Those since the last checkpoint are here; a checkpoint puts them into an internal file (`InodeNo::REMNANTS`), in a list for
+//! Remnants since the last checkpoint are here; a checkpoint writes them to an internal file (`InodeNo::REMNANTS`), in a list for
 //! each segment (`past::moved`). A page is a block of such a list.
 //!
-//! Invariant: a pointer that something arrived at has no remnant here: so no chain leads back to where it began.
+//! Invariant: a pointer at which a block arrived has no remnant here, so no chain leads back to where it began.
 
 use firnfs_format::checkpoint::PointCursor;
 use firnfs_format::pointer::POINTER_BYTES;
@@ -17,8 +17,8 @@ use firnfs_format::{BlockPtr, Epoch, PtrKind, SectorAddr, crc32c_of};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::ops::RangeInclusive;
 
-/// Which block of a state a remnant is of. Two blocks may be twins: the same content, written in the same epoch. Then their pointers are
-/// told apart by their places alone, and one may come to a place that the other has left.
+/// Says which block of a state a remnant belongs to. Two blocks may be twins: the same content, written in the same epoch. Then
+/// only the places in their pointers differ, and one twin may come to a place that the other has left.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub(in crate::lfs) struct Which(u32);
 
@@ -30,11 +30,11 @@ impl Which {
         Self(crc32c_of(&[parts[0], parts[1], parts[2], parts[3], &level.to_le_bytes()]).max(1))
     }
 
-    /// Of a version that did not write which block it is.
+    /// Any block: an older version did not write which one it is.
     const ANY: Self = Self(0);
 }
 
-/// The content of a pointer, and whose it is, as a key.
+/// A key: the bytes of a pointer, and the block that it belongs to.
 type Key = ([u8; POINTER_BYTES], Which);
 
 /// Pointers of one block that it remembers.
@@ -47,26 +47,27 @@ const FOLLOWED_MAX: usize = 1 << 15;
 pub(in crate::lfs) struct Remnants {
     moves: FxHashMap<Key, BlockPtr>,
     arrived: FxHashSet<Key>,
-    /// Blocks of the inode map that were copied for the past and will be rewritten by the next checkpoint: their levels and indexes.
+    /// Blocks of the inode map that were copied for the past, and that the next checkpoint will rewrite: their levels and
+    /// indexes.
     copied: FxHashMap<SectorAddr, (u32, u64)>,
     /// Where pointers of states led, by the block: the state's epoch, the pointer, and where that was in the end. It holds until the block
     /// moves again.
     followed: FxHashMap<Which, Vec<(Epoch, BlockPtr, BlockPtr)>>,
 }
 
-/// What is known here of a pointer.
+/// What this table knows of a pointer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::lfs) enum Known {
-    /// It moved on to there.
+    /// The block moved on to there.
     Moved(BlockPtr),
-    /// It arrived since the last checkpoint, and has not moved on.
+    /// The block arrived since the last checkpoint, and has not moved on.
     Here,
     /// Nothing: the file may have a remnant.
     Nothing,
 }
 
 impl Remnants {
-    /// The block or record at a place of the present, or of a state, moved.
+    /// Notes that the block or record at a place of the present, or of a state, moved.
     pub fn note(&mut self, place: &PointCursor, from: &BlockPtr, to: &BlockPtr) {
         let which = Which::at(place);
         self.followed.remove(&which);
@@ -105,28 +106,28 @@ impl Remnants {
         known.push((state, *ptr, *end));
     }
 
-    /// A block of the inode map was copied for the past; its place dies with the next checkpoint.
+    /// Notes that a block of the inode map was copied for the past; the next checkpoint frees its place.
     pub fn note_copied(&mut self, ptr: &BlockPtr, level: u32, index: u64) {
         self.copied.insert(ptr.addr, (level, index));
     }
 
-    /// True if that was said of a block below another, each of which leads to `fan` blocks.
+    /// True if a block below that one was noted by [`Self::note_copied`]. Each block leads to `fan` blocks.
     pub fn has_copied_below(&self, fan: u64, level: u32, index: u64) -> bool {
         let is_below = |(low, at): &(u32, u64)| *low < level && at / fan.saturating_pow(level - low) == index;
         self.copied.values().any(is_below)
     }
 
-    /// True if [`Self::note_copied`] was said of it.
+    /// True if [`Self::note_copied`] has noted it.
     pub fn has_copied(&self, ptr: &BlockPtr) -> bool {
         self.copied.contains_key(&ptr.addr)
     }
 
-    /// The inode map was rewritten.
+    /// Forgets the copied blocks: the inode map was rewritten.
     pub fn forget_copied(&mut self) {
         self.copied.clear();
     }
 
-    /// True if there is nothing for the file.
+    /// True if there is nothing to write to the file.
     pub fn is_empty(&self) -> bool {
         self.moves.is_empty() && self.arrived.is_empty()
     }
@@ -141,13 +142,13 @@ impl Remnants {
         let mut moves: Vec<Move> = moves.collect();
         let arrived = self.arrived.iter().map(|(ptr, which)| (*which, BlockPtr::decode(ptr)));
         let mut arrived: Vec<_> = arrived.collect();
-        // By all of it: the order does not depend on the table's.
+        // By all fields, so that the order does not depend on the hash table.
         moves.sort_unstable_by_key(|a_move| (a_move.from.addr, a_move.from.encode(), a_move.which));
         arrived.sort_unstable_by_key(|(which, ptr)| (ptr.addr, ptr.encode(), *which));
         (moves, arrived)
     }
 
-    /// The file has all of them.
+    /// Forgets all of it: the file has it now.
     pub fn forget(&mut self) {
         self.moves.clear();
         self.arrived.clear();
@@ -168,7 +169,7 @@ pub(in crate::lfs) struct Remnant {
     pub which: Which,
     pub from: BlockPtr,
     pub to: BlockPtr,
-    /// The epoch in which it moved: states from then on name the new place.
+    /// The epoch in which it moved: later states name the new place.
     pub moved: Epoch,
 }
 
@@ -180,13 +181,13 @@ pub(in crate::lfs) fn page_len(block_bytes: u32) -> usize {
     block_bytes as usize / REMNANT_BYTES
 }
 
-/// The remnants in a block; those with pointers to nothing are left out.
+/// The remnants in a block. Omits those with a pointer that leads to no block.
 pub(in crate::lfs) fn decode_page(block: &[u8]) -> Vec<Remnant> {
     block.as_chunks::<REMNANT_BYTES>().0.iter().filter_map(decode).collect()
 }
 
-/// The first move of a block within those epochs that a page has of its pointer. A reader of the past asks for each pointer, and a block
-/// may have come to a place often: only what is earlier than everything before it is decoded.
+/// The first move of a block from that pointer within those epochs that a page has. A reader of the past asks this for each
+/// pointer, and a block may have left a place often, so only remnants earlier than all before them are decoded.
 pub(in crate::lfs) fn first_in_page(
     block: &[u8],
     which: Which,
@@ -205,7 +206,7 @@ pub(in crate::lfs) fn first_in_page(
     first
 }
 
-/// Where a remnant has the epoch of its move, and whose it is.
+/// Where a remnant has the epoch of its move, and the block that it belongs to.
 const MOVED_AT: usize = 2 * POINTER_BYTES;
 const WHICH_AT: usize = MOVED_AT + 4;
 

@@ -1,7 +1,7 @@
-//! Deleting a clone: its inodes are freed, a few at a time, then their entries in the inode map are made blank, and it is gone.
+//! Deletes a clone: frees its inodes, a few at a time, makes their entries in the inode map blank, and removes the clone.
 //!
-//! What it shares with its origin costs nothing: only what it has changed is met. The checkpoint says that the clone is being deleted, so
-//! it goes on after a crash; it begins anew then, and finds what is left.
+//! What the clone shares with its origin costs nothing: the walk meets only what the clone has changed. The checkpoint says that
+//! the clone is being deleted, so the work continues after a crash: it starts again, and finds what is left.
 //!
 //! Caller: `step`.
 
@@ -12,17 +12,17 @@ use crate::states::branch_of;
 use firnfs_format::InodeNo;
 use firnfs_format::table::{ImapEntry, TableEntry};
 
-/// Blocks of one inode that are freed at once; more are left to `reap`.
+/// Blocks of one inode that are freed at once; `reap` frees the rest.
 const ERASE_AT_ONCE: u64 = 256;
 
-/// How far it has come with the clone that is being deleted.
+/// How far the deletion of a clone has come.
 #[derive(Default)]
 pub(in crate::lfs) struct Erasing {
-    /// The leaf of the inode map that is next.
+    /// The next leaf of the inode map.
     leaf: u64,
-    /// All inodes are freed: what is left are entries that say so.
+    /// All inodes are freed; only their entries are left.
     are_freed: bool,
-    /// Damage is in the way: the clone waits for a check.
+    /// Damage stops the deletion; the clone waits for a check.
     is_stuck: bool,
 }
 
@@ -43,7 +43,7 @@ impl Lfs {
         let from = self.upkeep.erasing.leaf;
         let entries = match self.tables.imap.next_entries(&mut self.shelf, branch, from) {
             Err(Stop::Fail(why)) if is_damage(&why) => {
-                // Nothing below can be found: a check looks at what it holds.
+                // Nothing below it can be found; a check recounts what that holds.
                 self.put_in_quarantine(Thing::InodeMap, why);
                 None
             }
@@ -86,7 +86,7 @@ impl Lfs {
                 Ok(Some(false)) => found.push(ino),
                 Ok(_) => {}
                 Err(Stop::Fail(why)) if is_damage(&why) => {
-                    // What it holds stays on the accounts until a check recounts them.
+                    // The accounts keep what it holds until a check recounts them.
                     self.put_in_quarantine(Thing::Inode(ino), why);
                     self.tables.imap.set(ino, ImapEntry::default());
                     self.tables.imap.inode_gone();
@@ -102,14 +102,14 @@ impl Lfs {
         Ok(())
     }
 
-    /// Frees the inodes of a clone that were never written, and waits until all blocks of the others are freed; then only entries are left.
+    /// Frees the inodes of a clone that were never written. Then only entries are left.
     fn free_unwritten(&mut self, branch: u8) -> Outcome<()> {
         let dirty = self.files.dirty().filter(|(ino, core)| branch_of(*ino) == branch && !core.freed);
         let dirty: Vec<InodeNo> = dirty.map(|(ino, _)| ino).collect();
         for ino in dirty {
             self.free_inode(ino, ERASE_AT_ONCE);
         }
-        // Freeing in the background comes first, so its queue is empty here.
+        // Background work has freed all blocks before this step, so its queue is empty.
         self.upkeep.erasing = Erasing { leaf: 0, are_freed: true, is_stuck: false };
         Ok(())
     }

@@ -1,7 +1,7 @@
-//! Dropping a retained point: the walk (`past::walk`) frees what no other point and not the present sees.
+//! Drops a retained point: the walk (`past::walk`) frees what neither another point nor the present sees.
 //!
-//! What dies in the present meanwhile at places that the walk has passed is freed at once, what dies behind it is held until the walk comes
-//! there (`tables::points`). The cursor is part of the checkpoint, so the walk goes on after a crash.
+//! If a block dies in the present meanwhile, it is freed at once if the walk has passed its place; otherwise the point holds it
+//! until the walk comes there (`tables::points`). The cursor is part of the checkpoint, so the walk continues after a crash.
 //!
 //! Caller: `step`.
 
@@ -23,7 +23,7 @@ impl Lfs {
         match self.walk_on(&mut walk) {
             Ok(Progress::Pause) => return Ok(true),
             Ok(Progress::Done) => {}
-            // What it holds stays on the accounts until a check recounts them.
+            // The accounts keep what it holds until a check recounts them.
             Err(Stop::Fail(why)) if is_damage(&why) => self.put_in_quarantine(Thing::InodeMap, why),
             Err(stop) => return Err(stop),
         }

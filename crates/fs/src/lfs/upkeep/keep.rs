@@ -1,13 +1,13 @@
-//! The cleaner's second half, on volumes with retained points: what is dead in the segments that it emptied, but seen by a point, is
-//! copied, once for all points.
+//! The cleaner's second half, on volumes with retained points: it copies the dead blocks of the segments that it emptied, if a
+//! point sees them, once for all points.
 //!
-//! A dead block is seen by the first point at or after its birth, or by none (decision 0207): one look-up in that point's trees.
-//! Live blocks have moved before; a block of the inode map that is live stays until the next checkpoint, and what points see of it
-//! is copied, too. The copies lie in the log for the coldest data, in partial segments that roll-forward takes nothing from: if
-//! no checkpoint follows, the old places still count.
+//! The first point at or after the birth of a dead block sees it, or no point does (decision 0207): one look-up in that point's
+//! trees. Live blocks have moved before. A live block of the inode map stays until the next checkpoint; if a point sees it, it is
+//! copied, too. The copies lie in the log for the coldest data, in partial segments that roll-forward ignores: if no checkpoint
+//! follows, the old places still count.
 //!
-//! Invariant: what is queued here is at its old place until its copy is laid out, because that keeps its segment from being
-//! reused. Callers: `clean` queues, `step` calls.
+//! Invariant: a queued block stays at its old place until its copy is laid out, because it keeps its segment from being reused.
+//! Callers: `clean` queues, `step` calls.
 
 use crate::error::{FsError, Outcome, Stop, gather_needs};
 use crate::lfs::Lfs;
@@ -30,7 +30,7 @@ use std::collections::VecDeque;
 /// Entries that one step looks up at most.
 const STEP_ENTRIES: usize = 256;
 
-/// An emptied segment with what may have to be copied from it.
+/// An emptied segment, and its entries that may have to be copied.
 struct Emptied {
     segment: SegmentId,
     youngest: TimeNs,
@@ -53,10 +53,10 @@ impl Keeping {
 }
 
 impl Lfs {
-    /// Queues what may have to be copied from a segment whose live blocks are moving.
+    /// Queues the entries of a segment that may have to be copied; its live blocks are moving.
     pub(in crate::lfs) fn keep_later(&mut self, victim: &Victim) {
         let Some(newest) = self.tables.points.newest() else { return };
-        // Blocks of tables are looked at even if they are younger than all points: what is live of them stays in the segment for now.
+        // Also looks at blocks of tables that are younger than all points: live ones stay in the segment for now.
         let matters =
             |entry: &&Entry| entry.ptr.is_stored() && (entry.ptr.birth <= newest || is_table(entry.ino));
         let entries: VecDeque<Entry> = victim.entries().filter(matters).copied().collect();
@@ -95,7 +95,7 @@ impl Lfs {
         let table_bytes = emptied.table_bytes;
         let left_bytes = u64::from(self.tables.usage.get(&mut self.shelf, segment)?.live_bytes);
         if left_bytes > table_bytes {
-            // It would be chosen for ever.
+            // The cleaner would choose it again and again.
             let why = FsError::Corrupt {
                 what: "what a segment holds".to_owned(),
                 at: format!("segment {segment}"),
@@ -138,7 +138,7 @@ impl Lfs {
         Ok(Kept::All { table_bytes })
     }
 
-    /// What has become of an entry of a segment that was emptied.
+    /// What has become of an entry of an emptied segment.
     fn fate_of(&mut self, entry: &Entry) -> Outcome<Fate> {
         let is_table = is_table(entry.ino);
         let is_block = matches!(entry.kind, EntryKind::Block { .. });
@@ -146,7 +146,7 @@ impl Lfs {
             if self.is_moving(entry) {
                 return Ok(Fate::Moving);
             }
-            // Users may have put it back, or it could not be moved.
+            // The present has it here again (users put it back), or still (it could not be moved).
             if self.current_ptr(entry.ino, entry.version, entry.kind)? == entry.ptr {
                 return Ok(Fate::Dead);
             }
@@ -160,7 +160,7 @@ impl Lfs {
         })
     }
 
-    /// True if the present has turned it dirty only to move it, and has not laid it out.
+    /// True if the present has made it dirty only to move it, and has not laid it out.
     fn is_moving(&self, entry: &Entry) -> bool {
         match entry.kind {
             EntryKind::Block { fork, level, index } => {
@@ -186,7 +186,7 @@ impl Lfs {
         Ok(then.is_stored() && self.follow(&at, state.epoch, then)? == entry.ptr)
     }
 
-    /// Its place in the order in which points are dropped; `None` for what no point sees.
+    /// Its place in the order in which points are dropped; `None` if no point can see it.
     fn place_of_entry(&self, entry: &Entry) -> Option<PointCursor> {
         match (entry.ino, entry.kind) {
             (InodeNo::SEGMENT_USAGE, _) | (_, EntryKind::Freed) => None,
@@ -200,7 +200,7 @@ impl Lfs {
         }
     }
 
-    /// Writes the copies. With each entry: whether the present still has it at its old place.
+    /// Writes the copies. The flag of an entry says whether the present still has it at its old place.
     fn copy_held(
         &mut self,
         now: TimeNs,
@@ -248,7 +248,7 @@ enum Kept {
         /// Live bytes of tables among them.
         table_bytes: u64,
     },
-    /// Something is still on its way.
+    /// A block has not finished moving.
     Later,
 }
 
