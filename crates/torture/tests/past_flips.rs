@@ -1,5 +1,5 @@
-//! Any sector that only retained points and clones hold may be flipped: the present does not notice, whoever reads a point or a clone there is
-//! told the place, and a check reports it as damage of the points and clones that lead there, no more and no less than what is held.
+//! Flips a bit in each sector that only retained points and clones hold. The present does not change. A reader of a point or clone gets an
+//! error that names the place. A check reports damage of the points and clones that lead there, for exactly the sectors that points hold.
 
 use firnfs::FsError;
 use firnfs::check::{Finding, From, Problem};
@@ -27,7 +27,7 @@ use std::sync::Arc;
 const SECTOR_BYTES: u64 = 512;
 const BOUNDS: Bounds = Bounds { inodes_max: 1000, entries_max: 1000, lookup_every: 1, blocks_max: 1000 };
 
-/// Notes the sectors that are read.
+/// Records the sectors that are read.
 struct Noting {
     inner: MemDevice,
     read: Mutex<BTreeSet<u64>>,
@@ -61,16 +61,16 @@ impl Noting {
     }
 }
 
-/// A volume that was unmounted with points on it, some of whose blocks have moved, and with clones if wanted.
+/// An unmounted volume with points, some of whose blocks have moved, and with clones if wanted.
 fn volume_with_points(has_clones: bool) -> SparseImage {
     let small = Firn::small();
-    // Ends with points: of the first seeds that do, any.
+    // Takes the first seed whose history ends with points.
     for seed in 0..20 {
         let scenario = Scenario::Shaped { shape: Shape::Points, seed };
         let firn = small.as_made(scenario.made()).unwrap();
         let mut ops = scenario.ops(&World::new());
         if !has_clones {
-            // A point holds the parts of the inode map that clones had when it was made.
+            // If clones existed when a point was made, it holds the parts of the inode map that they had.
             ops.retain(|op| !is_of_clones(op));
         }
         let run = run(&firn, firn.format(), World::new(), &ops).unwrap();
@@ -99,7 +99,7 @@ fn look(device: Arc<dyn Device>) -> Volume<Lfs> {
 
 type Trees = BTreeMap<String, BTreeMap<InodeNo, Answers>>;
 
-/// What each point and each clone shows, and before all of them the present, as "".
+/// What the present (as "", first), each point and each clone shows.
 fn trees(volume: &Volume<Lfs>, mut each: impl FnMut(&str)) -> Trees {
     let points = volume.run(|vfs, _| Ok(vfs.store().points().to_vec())).unwrap();
     let clones = volume.run(|vfs, _| Ok(vfs.store().branches().unwrap_or_default())).unwrap();
@@ -140,8 +140,8 @@ fn every_third_sector_that_only_points_and_clones_hold_may_be_flipped_and_only_t
     assert!(told[&Told::Points] * SECTOR_BYTES <= held_bytes, "no sector that is not held");
 }
 
-/// Flips a bit in one of `every` sectors that are read only for points and clones. Returns how many flips were told of what, and the
-/// bytes that points hold.
+/// Flips a bit in one of `every` sectors that are read only for points and clones. Returns how often a check reported each kind of damage,
+/// and the bytes that points hold.
 fn flip_each(image: &SparseImage, every: usize) -> (BTreeMap<Told, u64>, u64) {
     let device = Arc::new(Noting { inner: MemDevice::from_image(image.clone()), read: Mutex::default() });
     let volume = look(device.clone());
@@ -168,14 +168,14 @@ fn flip_each(image: &SparseImage, every: usize) -> (BTreeMap<Told, u64>, u64) {
     (told, held_bytes)
 }
 
-/// What a check tells of a flip.
+/// What a check reports of a flip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Told {
     Points,
     Remnants,
-    /// It is live, and belongs to a clone.
+    /// A live block of a clone.
     Clones,
-    /// It is read beside others and holds nothing.
+    /// The sector was read together with others and holds nothing.
     Nothing,
 }
 
@@ -210,7 +210,7 @@ fn flip_is_told(flipped: &SparseImage, whole: &Trees, sector: u64) -> Told {
         _ => finding.ino.is_some_and(|ino| branch_of(ino) != 0),
     };
     let is_of_point = |finding: &Finding| matches!(finding.problem, Problem::Point { .. });
-    // The accounts still have a point that is given up.
+    // The accounts still count a point that the check has given up.
     let is_account = |finding: &Finding| {
         matches!(finding.problem, Problem::Usage { .. } | Problem::LiveBytes(_) | Problem::LiveKind { .. })
     };

@@ -1,5 +1,5 @@
-//! Gives a copy the attributes of its original. Extended attributes first, since setting an ACL changes the mode; then the owner, which
-//! takes set-id bits away; then the mode; the times last.
+//! Gives a copy the attributes of its original: extended attributes first, since an ACL changes the mode; then the owner, since
+//! chown clears set-id bits; then the mode; the times last.
 
 use super::identity::Facts;
 use crate::sources::xattrs_of;
@@ -33,13 +33,13 @@ impl Owner {
         Ok(Self { uid: stat.st_uid, gid: stat.st_gid })
     }
 
-    /// To whom files belong that this process makes.
+    /// The owner of the files that this process makes.
     pub fn of_caller() -> Self {
         Self { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() }
     }
 }
 
-/// Takes from a new file or directory what it inherited, so that nothing in it inherits that.
+/// Removes from a new file or directory what it inherited, so that its entries do not inherit that.
 ///
 /// # Errors
 /// As the system reports.
@@ -53,7 +53,7 @@ pub fn forget_inherited(made: &impl AsFd, mode: u32) -> Result<(), Errno> {
     fchmod(made, Mode::from_raw_mode(mode))
 }
 
-/// The same for a new regular file, which mostly has inherited nothing.
+/// The same for a new regular file, which has rarely inherited anything.
 ///
 /// # Errors
 /// As the system reports.
@@ -69,7 +69,7 @@ pub fn forget_inherited_by_file(made: &impl AsFd, mode: u32) -> Result<(), Errno
 pub struct Made {
     /// Its permissions.
     pub mode: u32,
-    /// Whose it is; `None` if its directory may have given it another group.
+    /// Its owner; `None` if its directory may have given it another group.
     pub owner: Option<Owner>,
 }
 
@@ -80,12 +80,12 @@ pub struct Attributes {
 }
 
 impl Attributes {
-    /// Those of a file, of which `facts` are known already.
+    /// The attributes of a file whose `facts` are known already.
     pub fn of(path: &Path, facts: Facts) -> Self {
         Self { facts, xattrs: xattrs_of(path) }
     }
 
-    /// Gives them to an open file or directory. Returns what the caller may not give.
+    /// Gives them to an open file or directory. Returns the attributes that the caller may not give.
     ///
     /// # Errors
     /// As the system reports.
@@ -97,7 +97,7 @@ impl Attributes {
         if let Some((uid, gid)) = owner
             && !allowed(fchown(file, Some(uid), Some(gid)), "owner", &mut lost)?
         {
-            // The group alone may be possible; a set-id bit would be somebody else's.
+            // The caller may perhaps set the group alone. Set-id bits would then act for another owner.
             let is_group = fchown(file, None, Some(gid)).is_ok();
             mode &= if is_group { !0o4000 } else { !SET_ID };
         }
@@ -132,8 +132,8 @@ impl Attributes {
         Ok(lost)
     }
 
-    /// Removes extended attributes that the original does not have, as far as the caller may. ACLs stay: the past does not show one that
-    /// was changed since.
+    /// Removes extended attributes that the original does not have, as far as the caller may. Keeps ACLs: the past does not show
+    /// an ACL that was changed since.
     ///
     /// # Errors
     /// As the system reports.
@@ -151,7 +151,7 @@ impl Attributes {
         Ok(())
     }
 
-    /// The owner to give, unless it has that one.
+    /// The owner to set; `None` if the copy has it already.
     fn wanted_owner(&self, made: Option<Owner>) -> Option<(Uid, Gid)> {
         let (uid, gid) = self.facts.owner;
         (made != Some(Owner { uid, gid })).then(|| (Uid::from_raw(uid), Gid::from_raw(gid)))
@@ -176,7 +176,7 @@ impl Attributes {
     }
 }
 
-/// True if it was done, false if the caller may not do it; that is noted.
+/// True if it was done; false, with a note, if the caller may not do it.
 fn allowed(done: Result<(), Errno>, what: &str, lost: &mut Vec<String>) -> Result<bool, Errno> {
     match done {
         Ok(()) => Ok(true),

@@ -1,10 +1,11 @@
-//! Which inodes differ between two states, and which names lead to them: what `firn diff` asks the daemon, so that it need not list
-//! directories in which nothing changed.
+//! Finds the inodes that differ between two states, and the names that lead to them. `firn diff` asks the daemon for both, so
+//! that it need not list directories in which nothing changed.
 //!
-//! Inodes do not say where they are, so the daemon goes through all names of the newer state. It does so in memory, a few hundred names of
-//! each of some directories at a time: their reads are under way together, and the volume serves others in between.
+//! Inodes do not say where they are, so the daemon goes through all names of the newer state. It does so in memory, a few hundred
+//! names of each of several directories at a time: their reads are under way together, and the volume serves others in between.
 //!
-//! Invariant: a name is given exactly if its inode differs. So everything else in a directory that does not differ itself is the same in both states.
+//! Invariant: a name is in the answer exactly if its inode differs. So everything else in a directory that does not differ itself
+//! is the same in both states.
 
 use super::identity::{Facts, Identity, number_of};
 use super::service::ChangedRequest;
@@ -24,13 +25,13 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-/// Directories that are listed at the same time.
+/// Directories that are listed at once.
 const DIRECTORIES_AT_ONCE: usize = 64;
-/// Names of a directory that one turn looks at.
+/// Names of a directory that one turn takes.
 const NAMES_A_TURN: usize = 128;
 /// Inodes that are examined in one turn.
 const INODES_A_TURN: usize = 256;
-/// Paths in an answer, in bytes; more are not worth it, and a line of the control socket holds no more than twice that.
+/// Bytes of paths in an answer. More are not worth it, and a line of the control socket holds no more than twice that.
 const PATHS_MAX_BYTES: usize = 4 << 20;
 /// Names whose facts are in an answer.
 const FACTS_MAX: usize = 8_000;
@@ -38,18 +39,18 @@ const FACTS_MAX: usize = 8_000;
 /// What differs between two states, as the daemon answers.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ChangedView {
-    /// Numbers of all inodes that differ.
+    /// The numbers of all inodes that differ.
     inodes: Vec<u64>,
-    /// Names below the directory of the request that lead to them in the newer state; `None` if they are too many.
+    /// Names below the requested directory that lead to them in the newer state; `None` if they are too many.
     names: Option<Vec<ChangedName>>,
 }
 
 /// A name of an inode that differs.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 struct ChangedName {
-    /// The path from the directory of the request, a character for each byte: names need not be UTF-8.
+    /// The path from the requested directory, one character for each byte: names need not be UTF-8.
     path: String,
-    /// What both states have under its number; `None` if there is none, or it was not looked for.
+    /// What both states have under its number; `None` if one of them has nothing, or the daemon did not look.
     facts: Option<(Facts, Facts)>,
 }
 
@@ -64,9 +65,9 @@ pub struct Changed {
 /// Why a name in a directory that does not differ is worth a look.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Lead {
-    /// Its inode differs. What it is in both trees, if the daemon knows.
+    /// Its inode differs. Has its facts in both trees, if the daemon knows them.
     Changed(Option<Box<(Facts, Facts)>>),
-    /// A directory that does not differ leads on.
+    /// It leads to a directory that does not differ, but has changes below it.
     Inner,
 }
 
@@ -97,12 +98,12 @@ impl From<ChangedView> for Changed {
 }
 
 impl Changed {
-    /// An inode with this number differs.
+    /// True if an inode with this number differs.
     pub fn contains(&self, ino: u64) -> bool {
         self.inodes.contains(&ino)
     }
 
-    /// It is known which names lead to what differs.
+    /// True if the daemon said which names lead to changes.
     pub fn has_leads(&self) -> bool {
         self.leads.is_some()
     }
@@ -112,7 +113,7 @@ impl Changed {
         self.leads.as_ref()?.get(directory)
     }
 
-    /// The same for trees with different roots: paths below one are not paths below the other.
+    /// The same for trees with different roots, where a path below one root is no path below the other.
     #[must_use]
     pub fn without_leads(self) -> Self {
         Self { leads: None, ..self }
@@ -144,7 +145,7 @@ pub fn changed(volume: &Volume<Lfs>, request: &ChangedRequest) -> Result<Changed
     let (first, second) = (Epoch(request.first), request.second.map(Epoch));
     let differing = volume.differing_inodes(first, second)?;
     let inodes: Vec<u64> = differing.iter().map(|differing| differing.ino.0).collect();
-    // The command meets damage itself, if it is in its way.
+    // If damage is in the command's way, the command meets it itself.
     let names = names(volume, request, &inodes.iter().copied().collect()).unwrap_or(None);
     Ok(ChangedView { inodes, names })
 }
@@ -162,7 +163,7 @@ fn names(
     let top = Open::new(in_view(new_view, InodeNo(request.below)), Vec::new());
     let Some(found) = names_below(volume, top, wanted)? else { return Ok(None) };
     let numbers: Vec<u64> = found.iter().map(|(_, number)| *number).collect();
-    // Of files of the present the kernel may know more than the daemon.
+    // The kernel may know more about files of the present than the daemon does.
     let facts = if request.second.is_some() && numbers.len() <= FACTS_MAX {
         let (old, new) = (facts_in(volume, old_view, &numbers)?, facts_in(volume, new_view, &numbers)?);
         old.into_iter().zip(new).map(|(old, new)| old.zip(new)).collect()
@@ -209,8 +210,8 @@ fn names_below(
     Ok(Some(found))
 }
 
-/// Lists some names of each of the directories. `visit` gets what makes up the path of a name, its inode and kind; it gets each name once, also if the
-/// call fails and is repeated.
+/// Lists some names of each of the directories. `visit` gets the parts of a name's path, its inode and kind. It gets each name
+/// once, even if the call fails and is repeated.
 fn list_on(
     vfs: &mut Vfs<Lfs>,
     now: TimeNs,
@@ -231,7 +232,7 @@ fn list_on(
             left > 0
         });
         match listed {
-            // One that was removed meanwhile has no more names.
+            // A directory that was removed meanwhile has no more names.
             Ok(()) | Err(Stop::Fail(FsError::NotFound)) => *is_done = *cookie == from,
             Err(Stop::Need(more)) => needs.extend(more),
             Err(stop) => return Err(stop),
@@ -240,7 +241,7 @@ fn list_on(
     if needs.is_empty() { Ok(()) } else { Err(Stop::Need(needs)) }
 }
 
-/// What inodes are in a view.
+/// The facts of some inodes in a view.
 fn facts_in(volume: &Volume<Lfs>, view: u16, numbers: &[u64]) -> Result<Vec<Option<Facts>>, FsError> {
     let mut all = Vec::with_capacity(numbers.len());
     for numbers in numbers.chunks(INODES_A_TURN) {
@@ -266,7 +267,7 @@ fn facts_of(attr: &Attr) -> Facts {
     let time = |TimeNs(ns): TimeNs| (ns.div_euclid(1_000_000_000), ns.rem_euclid(1_000_000_000) as u32);
     Facts {
         identity: Identity { ino: number_of(attr.ino.0), birth_ns: attr.btime.0.into() },
-        // The numbers of the kinds are those of directory entries.
+        // Kinds have the numbers that directory entries use.
         mode: (attr.kind as u32) << 12 | u32::from(attr.mode),
         links: attr.nlink,
         owner: (attr.uid, attr.gid),

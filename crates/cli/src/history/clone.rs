@@ -1,4 +1,5 @@
-//! `firn clone`: trees that began as states of a volume, to be changed; and the daemon's side of it, operations of the control socket.
+//! `firn clone`: makes trees that begin as states of a volume and can be changed. Also the daemon's side: operations of the
+//! control socket.
 //!
 //! A clone is a directory below `.firn/clones` of a mount. The command puts a symbolic link to it where people want it.
 
@@ -155,7 +156,7 @@ struct Row {
     clone: String,
     /// When it was made.
     made_at: String,
-    /// Name of the state that it began as; null if this user cannot know.
+    /// The name of the state that it began as; null if this user may not know it.
     origin: Option<String>,
     #[serde(skip)]
     time: TimeNs,
@@ -166,14 +167,14 @@ struct Row {
 struct List {
     /// The path on the command line.
     path: String,
-    /// In the order in which their numbers were given.
+    /// In the order of their numbers.
     clones: Vec<Row>,
 }
 
 /// Runs the command.
 ///
 /// # Errors
-/// Not mounted; no such state or clone; a name that cannot be or is taken; something at DIR; no room for the checkpoint; read-only.
+/// Not mounted; no such state or clone; the name is invalid or taken; something is at DIR; no room for the checkpoint; read-only.
 pub fn run(args: &CloneArgs, output: &mut Output) -> Done {
     let mount = match target::resolve(&args.path)? {
         Target::Mounted(mount) => mount,
@@ -212,7 +213,7 @@ fn make(args: &CloneArgs, mount: &Mount, word: &str, dir: &Path, output: &mut Ou
     })
 }
 
-/// What the link says: on the mount itself it holds wherever that is mounted.
+/// The target of the link. A link on the mount itself is relative, so that it holds wherever the volume is mounted.
 fn link_target(mount: &Mount, dir: &Path, name: &str) -> PathBuf {
     let above = dir.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let inside = above.canonicalize().ok().and_then(|above| {

@@ -1,7 +1,7 @@
-//! Compares two trees of one volume, each the present or a state: walks both in step, and finds what was renamed by its inode number.
+//! Compares two trees of one volume, each the present or a state: walks both in step, and finds renames by inode numbers.
 //!
-//! A name that both trees have is the same file if the inode is; then size and times say what changed. The names that are left, with
-//! everything below them, are joined by their inodes: those are renames. Links are not followed.
+//! If both trees have a name with the same inode, it is the same file; size and times then say what changed. The names that are
+//! left, with everything below them, are joined by their inodes: pairs are renames. Links are not followed.
 //!
 //! Callers: `diff`, `rollback`.
 
@@ -19,9 +19,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Entries between two looks at the clock.
+/// Entries between two readings of the clock.
 const LOOK_EVERY: u64 = 256;
-/// Shorter work shows no progress.
+/// Work that takes less shows no progress.
 const HIDDEN_FOR: Duration = Duration::from_secs(1);
 
 /// What happened to a name.
@@ -31,7 +31,7 @@ pub enum What {
     Added,
     /// The new tree does not have it.
     Removed,
-    /// It has another content.
+    /// Its content differs.
     Changed,
     /// Permissions, owner or extended attributes changed.
     Attributes,
@@ -44,9 +44,9 @@ pub enum What {
 pub struct Change {
     /// What happened.
     pub what: What,
-    /// The path below the new tree; of what was removed, below the old one.
+    /// The path below the new tree; for a removed name, below the old one.
     pub path: PathBuf,
-    /// The path below the old tree, if it is another one.
+    /// The path below the old tree, if it differs.
     pub old_path: Option<PathBuf>,
     /// What the old tree has.
     pub old: Option<Facts>,
@@ -61,7 +61,7 @@ pub struct Comparison {
     pub changes: Vec<Change>,
     /// Directories that this user may not read in one of the trees.
     pub hidden: u64,
-    /// Files with several names that both trees have under the same one, and that name.
+    /// Files with several names that have one of them in both trees, and that name.
     pub shared: FxHashMap<Identity, PathBuf>,
 }
 
@@ -74,7 +74,7 @@ struct Loose {
 /// A directory that both trees have.
 struct Step {
     path: PathBuf,
-    /// It is known not to differ itself: it has the same entries in both.
+    /// It does not differ itself: it has the same entries in both trees.
     is_unchanged: bool,
 }
 
@@ -90,10 +90,10 @@ struct Walk<'a> {
     bar: Bar,
 }
 
-/// Compares two trees, or two files. `changed`: all that differs, if the caller knows it; nothing else is looked at.
+/// Compares two trees, or two files. `changed`, if known, has everything that differs; nothing else is compared then.
 ///
 /// # Errors
-/// One of them is not there; a directory cannot be read.
+/// One of them does not exist; a directory cannot be read.
 pub fn compare(old_root: &Path, new_root: &Path, changed: Option<&Changed>) -> Done<Comparison> {
     let there = |root: &Path| {
         let missing =
@@ -124,7 +124,7 @@ pub fn compare(old_root: &Path, new_root: &Path, changed: Option<&Changed>) -> D
 }
 
 impl Walk<'_> {
-    /// Compares all directories that have the same path in both trees and are the same there. `is_unchanged`: the roots do not differ themselves.
+    /// Compares all directories that both trees have at the same path. `is_unchanged`: the roots do not differ themselves.
     fn in_step(&mut self, is_unchanged: bool) -> Done {
         let mut pending = vec![Step { path: PathBuf::new(), is_unchanged }];
         while let Some(directory) = pending.pop() {
@@ -136,7 +136,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Compares directories by what lists say.
+    /// Compares directories by listing them.
     fn list(&mut self, directory: &Path, pending: &mut Vec<Step>) -> Done {
         let old = entries_of(&join(self.old_root, directory))?;
         let new = entries_of(&join(self.new_root, directory))?;
@@ -160,7 +160,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Compares directories that have the same entries: only names that lead to what differs are looked at.
+    /// Compares directories that have the same entries: looks only at names that lead to changes.
     fn follow(&mut self, changed: &Changed, directory: &Path, pending: &mut Vec<Step>) -> Done {
         for (name, lead) in changed.leads_in(directory).into_iter().flatten() {
             self.count();
@@ -178,12 +178,12 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// An inode that is known not to differ. What a directory leads to may differ.
+    /// True if an inode does not differ. What a directory leads to may still differ.
     fn is_unchanged(&self, ino: u64) -> bool {
         self.changed.is_some_and(|changed| !changed.contains(ino))
     }
 
-    /// An entry that both directories have, of an inode that is known not to differ.
+    /// An entry that both directories have, if its inode does not differ.
     fn unchanged<'e>(&self, old: &'e [Entry], new: &[Entry], name: &[u8]) -> Option<&'e Entry> {
         let find = |entries: &[Entry]| entries.binary_search_by(|entry| entry.name.as_slice().cmp(name)).ok();
         let entry = &old[find(old)?];
@@ -191,7 +191,7 @@ impl Walk<'_> {
         is_same.then_some(entry)
     }
 
-    /// Compares what is at a path in both trees; returns a directory that both have.
+    /// Compares what both trees have at a path; returns the directory if both have one.
     fn judge(&mut self, path: PathBuf, old: Option<Facts>, new: Option<Facts>) -> Option<Step> {
         match (old, new) {
             (Some(old), Some(new)) if old.identity == new.identity && old.is_dir() => {
@@ -212,7 +212,8 @@ impl Walk<'_> {
         None
     }
 
-    /// Times of a directory change with its entries, which are judged on their own. If its ctime is a later one, it is not from them.
+    /// The times of a directory change with its entries, which are compared on their own. A ctime later than these has another
+    /// cause.
     fn judge_directory(&mut self, path: &Path, old: &Facts, new: &Facts) {
         let has_news = old.identity == new.identity && old.ctime != new.ctime && new.ctime != new.mtime;
         if (old.mode, old.owner) != (new.mode, new.owner) || has_news {
@@ -221,7 +222,7 @@ impl Walk<'_> {
     }
 
     fn judge_file(&mut self, path: PathBuf, old: &Facts, new: &Facts) {
-        // Another name for a file also changes its ctime.
+        // A new name for a file also changes its ctime.
         let has_news = old.identity == new.identity && old.ctime != new.ctime && old.links == new.links;
         let has_other_attributes = (old.mode, old.owner) != (new.mode, new.owner) || has_news;
         if !old.has_content_of(new) || !old.is_of_type(new) {
@@ -241,7 +242,7 @@ impl Walk<'_> {
             add(What::Renamed);
         }
         let (a, b) = (&old.facts, &new.facts);
-        // A new name has changed its ctime.
+        // The rename has changed its ctime.
         let has_news = !is_renamed && a.ctime != b.ctime && a.links == b.links && !a.is_dir();
         if !a.is_dir() && !a.has_content_of(b) {
             add(What::Changed);
@@ -281,14 +282,14 @@ impl Walk<'_> {
         Ok(list)
     }
 
-    /// Joins what was lost under one name and gained under another.
+    /// Joins names that were lost with names that were gained.
     fn join(&mut self) {
         let (lost, gained) = (std::mem::take(&mut self.lost), std::mem::take(&mut self.gained));
         let moves = moves(&lost, &gained);
         let old_of: FxHashMap<&Path, &Loose> = moves.iter().map(|(a, b)| (&*b.path, *a)).collect();
         let moved: FxHashSet<&Path> = moves.iter().map(|(a, _)| &*a.path).collect();
         for (old, new) in &moves {
-            // What moved along with its directory has kept its name.
+            // A name that moved along with its directory has not changed.
             let parent = new.path.parent().and_then(|parent| old_of.get(parent)).map(|old| &*old.path);
             let is_taken_along = parent.is_some() && parent == old.path.parent();
             let is_renamed = !is_taken_along || old.path.file_name() != new.path.file_name();
@@ -311,7 +312,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Another file of the same name and type.
+    /// Reports another file with the same name and type.
     fn judge_replaced(&mut self, old: &Loose, new: &Loose) {
         if old.facts.is_dir() {
             self.judge_directory(&new.path, &old.facts, &new.facts);

@@ -1,4 +1,4 @@
-//! Trees are compared that share files by hard links: for the comparison that is as two states share them.
+//! Compares trees that share files by hard links: the comparison sees that as two states that share files.
 
 use super::*;
 use std::fs;

@@ -1,8 +1,8 @@
 //! Copies a file or a tree of the past into the present: content with its holes, owners, modes, times, extended attributes, ACLs, links,
 //! and hard links within the tree.
 //!
-//! The past cannot change, so its paths are safe. The copy is made through open directories, so that nobody can lead it elsewhere
-//! by a link. What is not readable is reported and left out; what cannot be written ends the copying.
+//! The past cannot change, so its paths are safe. The copy is made through open directories, so that nobody can redirect it by a
+//! link. An entry that cannot be read is reported and left out; a write that fails ends the copying.
 //!
 //! Caller: `staged`, which gives the copy its name when it is whole.
 
@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 
 /// Bytes copied at a time.
 const COPY_BYTES: usize = 1 << 20;
-/// Complaints that are kept word by word.
+/// Problems whose texts are kept.
 pub const PROBLEMS_MAX: usize = 20;
 
 /// What has been copied.
@@ -50,7 +50,7 @@ pub struct Totals {
 pub struct Problems {
     /// How many.
     pub count: u64,
-    /// The first of them, each a line.
+    /// The first of them, one line each.
     pub first: Vec<String>,
 }
 
@@ -64,14 +64,14 @@ impl Problems {
     }
 }
 
-/// Where a copy of a hard-linked file is: its directory, from the top of the copy, and its name.
+/// The copy of a hard-linked file: its path from the top of the whole copy.
 type Linked = FxHashMap<Identity, PathBuf>;
 
 /// See the module's head.
 pub struct Copier<'a> {
     linked: Linked,
     caller: Owner,
-    /// Permissions that files had, by inode number, where the past shows less of them.
+    /// Full permissions, by inode number, of files for which the past shows fewer.
     modes: FxHashMap<u64, u32>,
     /// Entries that could not be copied.
     left_out: u64,
@@ -110,23 +110,23 @@ impl<'a> Copier<'a> {
         }
     }
 
-    /// Files get these permissions, by their inode numbers, and not those that the past shows.
+    /// Sets the permissions that files get instead of those that the past shows, by their inode numbers.
     #[must_use]
     pub fn with_modes(self, modes: FxHashMap<u64, u32>) -> Self {
         Self { modes, ..self }
     }
 
-    /// What a file had, with its permissions in full.
+    /// The facts of a file, with its full permissions.
     pub fn in_full(&self, facts: Facts) -> Facts {
         let mode = self.modes.get(&facts.identity.ino).map(|mode| facts.mode & !0o7777 | mode & 0o7777);
         Facts { mode: mode.unwrap_or(facts.mode), ..facts }
     }
 
-    /// Copies what is at a path into an open directory under a new name, which belongs to this copy alone. False if it is not there, or
-    /// cannot be read.
+    /// Copies what is at a path into an open directory, under a new name that belongs to this copy alone. False if it does not
+    /// exist or cannot be read.
     ///
     /// # Errors
-    /// The copy cannot be written; that of `progress`.
+    /// The copy cannot be written; `progress` fails.
     pub fn copy(&mut self, from: &Path, directory: BorrowedFd<'_>, name: &OsStr) -> Done<bool> {
         self.linked.clear();
         let top = Path::new(name);
@@ -152,10 +152,10 @@ impl<'a> Copier<'a> {
         Ok(true)
     }
 
-    /// Writes the content and attributes of a file into another one, which stays the same file.
+    /// Writes the content and attributes of a file into another one, which keeps its identity.
     ///
     /// # Errors
-    /// It cannot be written; that of `progress`.
+    /// It cannot be written; `progress` fails.
     pub fn rewrite(&mut self, from: &Path, to: &Path) -> Done {
         let Some(facts) = facts_of(from)? else { return Ok(()) };
         let flags = OFlags::WRONLY | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -168,7 +168,7 @@ impl<'a> Copier<'a> {
         (self.progress)(&self.totals)
     }
 
-    /// Gives a file the attributes of another one, and takes those that it lacks.
+    /// Gives a file the attributes of another one, and removes those that the other one lacks.
     ///
     /// # Errors
     /// They cannot be written.
@@ -187,7 +187,7 @@ impl<'a> Copier<'a> {
         self.note(from, lost)
     }
 
-    /// Copies one entry; a directory is made and returned, so that the caller can descend into it. `at` is the path of the copy from
+    /// Copies one entry. Makes and returns a directory, so that the caller can descend into it. `at` is the path of the copy from
     /// the directory of the whole copy.
     fn copy_entry(
         &mut self,
@@ -240,7 +240,7 @@ impl<'a> Copier<'a> {
             Ok(None) => return self.leave_out(format!("{} is not open to you", readable(&from))),
             Err(failure) => return self.leave_out(failure.to_string()),
         };
-        // Closed to others until it is whole.
+        // Others cannot enter it until it is complete.
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let made = mkdirat(to, name, Mode::RWXU).and_then(|()| openat(to, name, flags, Mode::empty()));
         let made = made.map_err(|errno| cannot_write(from, errno))?;
@@ -269,7 +269,7 @@ impl<'a> Copier<'a> {
             Err(e) => return self.leave_out(Failure::io("cannot open", from, &e).message),
         };
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        // Below the top, nobody else can reach it before the whole copy is made.
+        // Below the top, nobody else can reach it before the whole copy is complete.
         let mode = if is_top(below) { 0o600 } else { facts.mode & 0o777 };
         let made = openat(to, name, flags, Mode::from_raw_mode(mode));
         let made = File::from(made.map_err(|errno| cannot_write(from, errno))?);
@@ -382,20 +382,20 @@ fn cannot_write(from: &Path, error: impl Into<io::Error>) -> Failure {
     }
 }
 
-/// Gives files and directories that are copied the permissions that the copier says, whatever the caller's mask.
+/// Clears the caller's mask, so that copies get exactly the permissions that the copier sets.
 pub fn take_off_umask() {
     rustix::process::umask(Mode::empty());
 }
 
-/// As many files as a deep tree needs may be open.
+/// Raises the limit of open files, for deep trees.
 pub fn raise_open_files() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
-    // Without it, only very deep trees fail.
+    // If this fails, only very deep trees cannot be copied.
     let _refused = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
-/// The copy itself, and not something in it.
+/// True for the copy itself, false for what is in it.
 fn is_top(below: &Path) -> bool {
     below.parent().is_none_or(|parent| parent.as_os_str().is_empty())
 }

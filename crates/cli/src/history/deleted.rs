@@ -1,7 +1,7 @@
-//! What was deleted: names of the states that lead to files which the present no longer has.
+//! Finds deleted files: names in states whose files the present no longer has.
 //!
-//! A name that is gone may have been moved elsewhere. The daemon tells its owner and root which inodes are still there; for other
-//! users, a file counts as deleted if its own directory no longer has it.
+//! A name that is gone may have been moved elsewhere. The daemon tells the mount's owner and root which inodes still exist. For
+//! other users, a file counts as deleted if its own directory no longer has it.
 
 use super::find::{Entry, entries_of, find_by_number};
 use super::identity::{Facts, Identity, facts_at, facts_of};
@@ -22,17 +22,17 @@ use std::path::{Path, PathBuf};
 /// Something that was deleted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Deleted {
-    /// Its last path, below the root of the volume.
+    /// Its last path below the root of the volume.
     pub below: PathBuf,
     /// All names that it had in that directory, the last one first.
     pub names: Vec<OsString>,
     /// The newest state that has it.
     pub state: usize,
-    /// What it was then.
+    /// Its facts in that state.
     pub facts: Facts,
 }
 
-/// What was deleted in a directory, by name; also while the directory had another path.
+/// Finds what was deleted in a directory, by name; also from the time when the directory had another path.
 ///
 /// # Errors
 /// A directory cannot be read.
@@ -52,7 +52,7 @@ pub fn deleted_in(place: &Place, states: &[State]) -> Done<Vec<Deleted>> {
     found.without_the_living()
 }
 
-/// What was deleted below a directory and has a name that fits a pattern; directories themselves are left out. By path.
+/// Finds what was deleted below a directory and has a name that fits a pattern, except directories. Sorted by path.
 ///
 /// # Errors
 /// A directory cannot be read.
@@ -94,7 +94,7 @@ pub fn below_matching(place: &Place, states: &[State], pattern: &str) -> Done<Ve
 /// True if a name fits a pattern, in which `*` stands for any text and `?` for one byte. Takes time in proportion to both lengths.
 pub fn fits(pattern: &[u8], name: &[u8]) -> bool {
     let (mut at, mut read) = (0, 0);
-    // Where the pattern goes on after its last star, and where the text of that star ends for now.
+    // Where the pattern continues after its last star, and where the text of that star ends so far.
     let mut star: Option<(usize, usize)> = None;
     while read < name.len() {
         match (pattern.get(at), &mut star) {
@@ -116,14 +116,14 @@ pub fn fits(pattern: &[u8], name: &[u8]) -> bool {
     pattern[at..].iter().all(|letter| *letter == b'*')
 }
 
-/// A directory on the way back through the states, from the newest to the oldest: other states may have it at other paths.
+/// A directory that is followed back through the states, from the newest to the oldest: it may have other paths in other states.
 struct Followed {
     place: Place,
-    /// Which directory it is, once a state or the present has told.
+    /// The identity of the directory, once a state or the present has it.
     identity: Option<Identity>,
     /// Where it was last found.
     below: PathBuf,
-    /// A state in which it must be did not show it: this user may not look everywhere.
+    /// A state that must have it did not show it: this user may not look everywhere.
     is_lost: bool,
 }
 
@@ -133,11 +133,11 @@ impl Followed {
         Ok(Self { place: place.clone(), identity, below: place.below.clone(), is_lost: false })
     }
 
-    /// Where to look in a state: at the path itself, whichever directory that is, and where the directory was then.
+    /// The places to look at in a state: the path itself, whatever directory is there, and the path that the directory had then.
     fn places_in(&mut self, state: &State) -> Done<Vec<Place>> {
         let mut places = vec![self.place.clone()];
         let at_path = directory_at(&self.place.then(state))?;
-        // Of a directory that is gone, the newest state tells which one it was.
+        // If the directory is gone, the newest state that has the path says which directory it was.
         let Some(wanted) = self.identity.or(at_path) else { return Ok(places) };
         self.identity = Some(wanted);
         if at_path == Some(wanted) {
@@ -155,7 +155,7 @@ impl Followed {
     }
 }
 
-/// Which directory is at a path; none if there is none, or this user may not know.
+/// The directory at a path; `None` if there is none, or this user may not know.
 fn directory_at(path: &Path) -> Done<Option<Identity>> {
     match facts_at(CWD, path) {
         Ok(facts) => Ok(facts.filter(Facts::is_dir).map(|facts| facts.identity)),
@@ -164,7 +164,7 @@ fn directory_at(path: &Path) -> Done<Option<Identity>> {
     }
 }
 
-/// What of one directory was found so far, in states from the newest to the oldest.
+/// What was found so far of one directory, in states from the newest to the oldest.
 struct Found {
     place: Place,
     /// Names and numbers that the directory has now.
@@ -207,7 +207,7 @@ impl Found {
         Ok(())
     }
 
-    /// Leaves out what has only been moved.
+    /// Leaves out files that were only moved.
     fn without_the_living(self) -> Done<Vec<Deleted>> {
         let identities: Vec<Identity> = self.list.iter().map(|deleted| deleted.facts.identity).collect();
         let living = living(&self.place, &identities);
@@ -221,7 +221,7 @@ impl Found {
     }
 }
 
-/// Which of the files still exist, under whatever name; `None` if the daemon does not tell this user.
+/// The files that still exist, under any name; `None` if the daemon does not tell this user.
 fn living(place: &Place, identities: &[Identity]) -> Option<FxHashSet<Identity>> {
     if identities.is_empty() {
         return None;
@@ -234,7 +234,7 @@ fn living(place: &Place, identities: &[Identity]) -> Option<FxHashSet<Identity>>
     Some(identities.iter().zip(births).filter(is_living).map(|(identity, _)| *identity).collect())
 }
 
-/// The size of a file, or of everything in a directory, and how many files that are.
+/// The size of a file, or of all files in a directory, and the number of those.
 ///
 /// # Errors
 /// A directory cannot be read.
@@ -273,7 +273,7 @@ mod tests {
         for (pattern, name) in [("*.odt", "a.odt~"), ("?", ""), ("a", "b"), ("", "a"), ("*a*b", "xbxa")] {
             assert!(!fits(pattern, name), "{pattern} {name}");
         }
-        // Not all ways in which the stars can share the name are tried.
+        // The matcher does not try all ways in which the stars can share the name.
         assert!(!fits(&"*a".repeat(40), &("a".repeat(200) + "b")));
     }
 }

@@ -65,11 +65,11 @@ pub struct DiffArgs {
 struct View {
     /// The older tree.
     old_tree: String,
-    /// The newer one.
+    /// By path; empty with `--stat`.
     new_tree: String,
     /// By path; none with `--stat`.
     differences: Vec<Row>,
-    /// How many there are of each.
+    /// Totals of each kind of difference.
     difference_totals: Vec<Total>,
     /// Directories that this user may not read in one of the trees.
     hidden_directories: u64,
@@ -80,15 +80,15 @@ struct View {
 struct Row {
     /// `added`, `removed`, `changed`, `attributes` or `renamed`.
     difference: &'static str,
-    /// The path below the newer tree; of what was removed, below the older one.
+    /// The path below the newer tree; for a removed name, below the older one.
     path: String,
-    /// The path below the older tree, if it is another one.
+    /// The path below the older tree, if it differs.
     old_path: Option<String>,
     /// `file`, `directory`, `symlink` or `other`.
     kind: &'static str,
-    /// Size in the newer tree; null for what was removed.
+    /// Size in the newer tree; null if it was removed.
     new_size_bytes: Option<u64>,
-    /// Size in the older one; null for what was added.
+    /// Size in the older one; null if it was added.
     old_size_bytes: Option<u64>,
 }
 
@@ -112,7 +112,7 @@ const ALL: [What; 5] = [What::Added, What::Removed, What::Changed, What::Attribu
 /// Runs the command.
 ///
 /// # Errors
-/// A tree is on no mount with history, or not there; both are of different volumes.
+/// A tree is on no mount with history, or does not exist; the trees are of different volumes.
 pub fn run(args: &DiffArgs, output: &mut Output) -> Done {
     let (old, place, old_state) = tree(&args.old)?;
     let (new, new_state) = match &args.new {
@@ -168,7 +168,7 @@ fn closed(directories: u64) -> String {
     format!("{directories} not open to you")
 }
 
-/// Where a tree of the command line is, and its place on the mount.
+/// The path of a tree on the command line, and its place on the mount.
 fn tree(text: &OsString) -> Done<(PathBuf, Place, Option<State>)> {
     let (path, state) = split_state(text);
     let place = Place::of(&path)?;
@@ -182,8 +182,8 @@ fn tree(text: &OsString) -> Done<(PathBuf, Place, Option<State>)> {
     Ok((tree, place, state))
 }
 
-/// What differs between two states, or a state and the present; `None` if this user may not ask the daemon, which compares without reading what
-/// is the same.
+/// Asks the daemon for what differs between two states, or a state and the present. The daemon compares without reading what is
+/// the same. `None` if this user may not ask it.
 fn changed(
     place: &Place,
     (old_tree, new_tree): (&Path, &Path),
@@ -191,7 +191,7 @@ fn changed(
     new: Option<&State>,
 ) -> Done<Option<Changed>> {
     let epoch = |state: Option<&State>| state.map(|state| state.told.map(|told| told.epoch));
-    // Both directions say what differs; names are those of the second tree.
+    // Both directions find the same differences; the names are those of the second tree.
     let (first, second, is_turned) = match (epoch(old), epoch(new)) {
         (Some(Some(first)), Some(Some(second))) => (first, Some(second), false),
         (Some(Some(first)), None) => (first, None, false),
@@ -267,7 +267,7 @@ fn write_line(out: &mut dyn Write, change: &Change) -> io::Result<()> {
     }
 }
 
-/// What `--null` says of a change.
+/// The fields that `--null` prints for a change.
 fn fields(change: &Change) -> impl Iterator<Item = &OsStr> {
     let old_path = change.old_path.as_ref().filter(|_| change.what == What::Renamed);
     let paths = old_path.into_iter().chain([&change.path]);

@@ -1,5 +1,5 @@
-//! Looks for a file by its inode number, in the present or a state: through directories near its last known place first, then
-//! through all of them. Reads names and numbers only; a number that fits is examined.
+//! Looks for a file by its inode number, in the present or a state: first in directories near its last known place, then in all
+//! of them. Reads only names and numbers, and examines files whose number fits.
 
 use super::identity::{Facts, Identity, facts_at, number_of};
 use super::place::join;
@@ -14,13 +14,13 @@ use std::path::{Path, PathBuf};
 pub struct Entry {
     /// Its name.
     pub name: Vec<u8>,
-    /// The number of its inode, as the present has it.
+    /// Its inode number in the present.
     pub ino: u64,
-    /// It is a directory, as far as the listing says.
+    /// The listing says that it is a directory.
     pub is_dir: bool,
 }
 
-/// The entries of a directory, in the order of their names; nothing if it is none or closed to this user.
+/// The entries of a directory, sorted by name; `None` if it is no directory or closed to this user.
 ///
 /// # Errors
 /// It cannot be read.
@@ -45,10 +45,10 @@ pub fn entries_of(path: &Path) -> Done<Option<Vec<Entry>>> {
     Ok(Some(entries))
 }
 
-/// Finds a file below `root`; `near` is a path below it at which the file was at another time.
+/// Finds a file below `root`. `near` is a path below it that the file had at another time.
 ///
 /// # Errors
-/// A directory cannot be read. Those that are closed to this user are passed over.
+/// A directory cannot be read. Directories that are closed to this user are skipped.
 pub fn find_by_number(root: &Path, wanted: Identity, near: &Path) -> Done<Option<(PathBuf, Facts)>> {
     for directory in near.ancestors().skip(1) {
         if let Some(found) = find_in(root, directory, wanted, &mut |_| {})? {
@@ -65,7 +65,7 @@ pub fn find_by_number(root: &Path, wanted: Identity, near: &Path) -> Done<Option
     Ok(None)
 }
 
-/// Finds it in one directory, and names the directories in that.
+/// Looks for it in one directory, and collects the directories in that one.
 fn find_in(
     root: &Path,
     directory: &Path,

@@ -1,7 +1,7 @@
-//! When two names, perhaps of different states, lead to the same file.
+//! Decides whether two names, perhaps of different states, lead to the same file.
 //!
-//! An inode number below `.firn` has the view in its upper bits; a number is used again after its file is gone, so the time of birth
-//! belongs to the identity as well.
+//! An inode number below `.firn` has the view in its upper bits. A number is used again after its file is gone, so the identity
+//! includes the time of birth.
 
 use crate::failure::{Done, Failure};
 use rustix::fs::{AtFlags, CWD, Statx, StatxFlags, statx};
@@ -16,13 +16,13 @@ const NUMBER_BITS: u32 = 48;
 /// See the module's head.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct Identity {
-    /// The inode number, as the present has it.
+    /// The inode number in the present.
     pub ino: u64,
     /// When the file was made, in nanoseconds since 1970.
     pub birth_ns: i128,
 }
 
-/// What `lstat` says of a file, as far as comparisons and copies need it.
+/// The facts of a file that comparisons and copies need, from lstat(2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Facts {
     /// Which file it is.
@@ -91,12 +91,12 @@ impl Facts {
     }
 }
 
-/// The number of an inode without the view that it is seen through.
+/// An inode number without its view.
 pub fn number_of(ino: u64) -> u64 {
     ino & ((1 << NUMBER_BITS) - 1)
 }
 
-/// What is at a name in an open directory; nothing if there is none. Links are not followed.
+/// The facts of a name in an open directory; `None` if it does not exist. Links are not followed.
 ///
 /// # Errors
 /// As the system reports.
@@ -109,7 +109,7 @@ pub fn facts_at(directory: impl AsFd, name: impl rustix::path::Arg) -> Result<Op
     }
 }
 
-/// What is at a path; nothing if there is none. Its last name is not followed as a link.
+/// The facts of a path; `None` if it does not exist. A link in its last name is not followed.
 ///
 /// # Errors
 /// It cannot be examined.

@@ -1,6 +1,6 @@
-//! Paths on a mount, and the same paths in its states: below `.firn/history/NAME`.
+//! Paths on a mount, and the same paths in its states, below `.firn/history/NAME`.
 //!
-//! A path need not exist: what a command gives back is gone. Its beginning that exists leads to the mount.
+//! A path need not exist: a command may restore what is gone. The part of it that exists leads to the mount.
 
 use super::clone::CLONES_DIR;
 use super::states::{HISTORY_DIR, State, States, has_no_history};
@@ -22,15 +22,15 @@ pub struct Place {
 }
 
 impl Place {
-    /// Finds the mount that holds a path, which may be gone. The last name of the path is never followed as a link.
+    /// Finds the mount that holds a path, which may be gone. A link in the last name of the path is not followed.
     ///
     /// # Errors
-    /// It is on no firnfs mount, or the volume keeps no history.
+    /// The path is on no firnfs mount, or the volume keeps no history.
     pub fn of(path: &Path) -> Done<Self> {
         let absolute = std::path::absolute(path).map_err(|e| Failure::io("cannot find", path, &e))?;
         let (start, rest) = existing_part(&absolute)?;
         let (mount, shown) = root_of_volume(&start, path)?;
-        // Joining nothing leaves a slash.
+        // Joining an empty path leaves a slash.
         let below = shown.join(rest).components().collect();
         Ok(Self { mount, below })
     }
@@ -38,11 +38,11 @@ impl Place {
     /// The states of the volume.
     ///
     /// # Errors
-    /// The daemon is dead. The path is in a clone or in a state, of which no states are kept.
+    /// The daemon is dead. The path is in a clone or in a state, which have no states of their own.
     pub fn states(&self) -> Done<States> {
         let mut names = self.below.components().map(Component::as_os_str);
         let there = names.next().zip(names.next()).map(|(dot, kind)| Path::new(dot).join(kind));
-        // The name of the clone or state comes between.
+        // The next component is the name of the clone or state.
         let rest: PathBuf = names.skip(1).collect();
         let refuse = |kind: &str, advice: String| {
             let message = format!(
@@ -85,7 +85,7 @@ impl Place {
     }
 }
 
-/// The mount that shows the root of the volume, and where below it a directory or file is; `path` is for messages.
+/// The mount that shows the root of the volume, and the path of a directory or file below that root; `path` is for messages.
 fn root_of_volume(start: &Path, path: &Path) -> Done<(Mount, PathBuf)> {
     let failed = |e: std::io::Error| Failure::io("cannot read", Path::new("/proc/self/mountinfo"), &e);
     let no_mount = || {
@@ -109,7 +109,7 @@ fn root_of_volume(start: &Path, path: &Path) -> Done<(Mount, PathBuf)> {
     Ok((whole.clone(), shown.join(below)))
 }
 
-/// Joins paths, without a slash at the end if there is nothing to join.
+/// Joins paths. Adds no slash if the second one is empty.
 pub fn join(directory: &Path, below: &Path) -> PathBuf {
     if below.as_os_str().is_empty() { directory.to_owned() } else { directory.join(below) }
 }
@@ -118,7 +118,7 @@ pub fn join(directory: &Path, below: &Path) -> PathBuf {
 fn existing_part(absolute: &Path) -> Done<(PathBuf, PathBuf)> {
     let mut rest: Vec<&OsStr> = Vec::new();
     let mut start = absolute;
-    // The last name stays as it is; `/mnt` itself has its links resolved.
+    // The last name is not resolved, unless it is a mountpoint.
     if let (Some(parent), Some(name)) = (start.parent(), start.file_name())
         && !is_mountpoint(start)
     {

@@ -55,7 +55,7 @@ pub struct ReceiveArgs {
 struct Summary {
     /// The image.
     image: String,
-    /// The snapshot that it is now.
+    /// The snapshot that it has become.
     to_state: String,
     /// Number of its checkpoint.
     epoch: u32,
@@ -108,9 +108,9 @@ pub fn run(args: &ReceiveArgs, output: &mut Output) -> Done {
 
 /// Why nothing was received.
 enum Refused {
-    /// The stream, at that byte.
+    /// The stream is at fault, at that byte.
     Stream(ReceiveError, u64),
-    /// The image.
+    /// The image is at fault.
     Image(Failure),
 }
 
@@ -138,7 +138,7 @@ fn receive(args: &ReceiveArgs, input: &mut Input) -> Result<Received, Refused> {
     Ok(received)
 }
 
-/// A snapshot cannot be called like a time, as automatic states are.
+/// The name of the snapshot. It may not have the form of a time, as the names of automatic states do.
 fn name_of(header: &StreamHeader) -> String {
     match check_name("snapshot", &header.name) {
         Ok(()) => header.name.clone(),
@@ -146,7 +146,7 @@ fn name_of(header: &StreamHeader) -> String {
     }
 }
 
-/// A new image with an empty volume like the one that was sent.
+/// Makes a new image with an empty volume like the one that was sent.
 fn new_image(args: &ReceiveArgs, header: &StreamHeader) -> Done<FileDevice> {
     if header.from.is_some() {
         let message =
@@ -170,17 +170,17 @@ fn new_image(args: &ReceiveArgs, header: &StreamHeader) -> Done<FileDevice> {
         root_owner: (0, 0),
     };
     firnfs_manage::format(&device, &options).map_err(|e| {
-        // It would not be a volume. The failure that led here is reported.
+        // It would hold no volume. The caller reports the failure that led here.
         let _ = std::fs::remove_file(&args.image);
         mkfs::impossible(&e)
     })?;
     Ok(device)
 }
 
-/// What helps against a stream that does not fit.
+/// What to do if a stream does not fit.
 const WHOLE: &str = "receive all of a state (firn send PATH@STATE) into a new image";
 
-/// What to tell of a stream that was not received. `kept_bytes`: so much of it is kept.
+/// The failure of a stream that was not received. `kept_bytes` of it are kept.
 fn failure(args: &ReceiveArgs, error: &ReceiveError, kept_bytes: Option<u64>) -> Failure {
     let image = readable(&args.image);
     let left = if args.image.exists() { "as it was" } else { "not made" };
@@ -200,10 +200,10 @@ fn failure(args: &ReceiveArgs, error: &ReceiveError, kept_bytes: Option<u64>) ->
     }
 }
 
-/// Standard input, after what was kept of it, and with a copy of it.
+/// Standard input, after the part that was kept of it; copies what it reads.
 struct Input {
     kept: Option<(PathBuf, File)>,
-    /// All of the file has been read.
+    /// The kept file has been read completely.
     is_live: bool,
 }
 
@@ -215,7 +215,7 @@ impl Input {
         Ok(Self { kept: Some((path.clone(), file)), is_live: false })
     }
 
-    /// Keeps what is right of the stream: all that came, but after damage only what was before it. Returns how much that is.
+    /// Keeps the correct part of the stream: all that arrived, or after damage what was before it. Returns its length.
     fn keep_until(&self, at_bytes: u64, error: &ReceiveError) -> Done<Option<u64>> {
         let Some((path, file)) = &self.kept else { return Ok(None) };
         let cannot = |e: std::io::Error| Failure::io("cannot keep", path, &e);

@@ -1,4 +1,4 @@
-//! `firn restore`: gives files and directories back as a state has them.
+//! `firn restore`: restores files and directories as a state has them.
 
 use super::attributes::{Attributes, Made};
 use super::copy::{Copier, Problems, Totals, raise_open_files, take_off_umask};
@@ -104,7 +104,7 @@ pub struct Report {
     hard_links: u64,
     /// Bytes of content, without holes.
     content_bytes: u64,
-    /// What could not come back as it was.
+    /// How many could not come back as they were.
     problems: u64,
     /// The first of these.
     problem_texts: Vec<String>,
@@ -113,7 +113,7 @@ pub struct Report {
 /// A file or directory that came back.
 #[derive(Serialize)]
 pub struct Restored {
-    /// Its path then, below the root of the volume.
+    /// The path that it had then, below the root of the volume.
     pub name: String,
     /// The name of the state that it comes from.
     pub from_state: String,
@@ -127,11 +127,11 @@ pub struct Restored {
 pub struct Wish {
     /// Where it is in the past.
     pub from: PathBuf,
-    /// The same below the root of the volume.
+    /// The same path below the root of the volume.
     pub below: PathBuf,
     /// The state.
     pub state: String,
-    /// Where it is to be.
+    /// Where to put it.
     pub target: PathBuf,
 }
 
@@ -153,7 +153,7 @@ pub fn run(args: &RestoreArgs, output: &mut Output) -> Done {
 /// Shows what was restored: as JSON, or with `null` only where it is now.
 ///
 /// # Errors
-/// If not all of it could be.
+/// Not all of it could be restored.
 pub fn finish(path: &Path, report: Report, (json, null): (bool, bool), output: &mut Output) -> Done {
     let summary = Summary { path: shown(path), report };
     match null {
@@ -212,7 +212,7 @@ fn newest_with<'a>(place: &Place, states: &'a [State]) -> Done<Option<&'a State>
     Ok(None)
 }
 
-/// Where a copy goes: `--to` may be a directory to put it into.
+/// The path of a copy: `--to` may be a directory to put it into.
 fn target_of(to: Option<&Path>, now: &Path) -> PathBuf {
     match (to, now.file_name()) {
         (Some(to), Some(name)) if to.is_dir() => to.join(name),
@@ -221,10 +221,10 @@ fn target_of(to: Option<&Path>, now: &Path) -> PathBuf {
     }
 }
 
-/// What was deleted below a directory and fits a pattern, each to its own place, or below that of `--to`.
+/// What was deleted below a directory and fits a pattern, each with its own place, or one below that of `--to`.
 fn deleted_wishes(args: &RestoreArgs, place: &Place, states: &States, pattern: &str) -> Done<Vec<Wish>> {
     let states = match &args.at {
-        // Newer states do not count.
+        // Newer states are ignored.
         Some(word) => {
             let newest = states.find(word)?;
             let at = states.list.iter().position(|state| state == newest).unwrap_or_default();
@@ -253,10 +253,10 @@ fn deleted_wishes(args: &RestoreArgs, place: &Place, states: &States, pattern: &
     Ok(found.into_iter().map(wish).collect())
 }
 
-/// Restores everything in turn.
+/// Restores all of them in turn.
 ///
 /// # Errors
-/// Something is in the place of one of them and `force` is false: then nothing is restored. A copy cannot be written; Ctrl-C.
+/// Something is in the place of one of them and `force` is false; then nothing is restored. A copy cannot be written; Ctrl-C.
 pub fn restore(wishes: &[Wish], force: bool) -> Done<Report> {
     let is_there = |wish: &&Wish| !force && wish.target.symlink_metadata().is_ok();
     if let Some(wish) = wishes.iter().find(is_there) {
@@ -283,7 +283,7 @@ pub fn restore(wishes: &[Wish], force: bool) -> Done<Report> {
         restored.extend(restore_one(&mut copier, wish, force, &mut unsynced)?);
         Ok(())
     });
-    // What came back before an error stays as well.
+    // What came back before an error is made durable as well.
     done.and(unsynced.sync())?;
     let (Totals { files, directories, others, hard_links, content_bytes }, problems) =
         (copier.totals, std::mem::take(&mut copier.problems));
@@ -292,7 +292,7 @@ pub fn restore(wishes: &[Wish], force: bool) -> Done<Report> {
     Ok(Report { restored, files, directories, others, hard_links, content_bytes, problems, problem_texts })
 }
 
-/// Nothing if it cannot be read.
+/// `None` if it cannot be read.
 fn restore_one(
     copier: &mut Copier<'_>,
     wish: &Wish,
@@ -318,7 +318,7 @@ fn restore_one(
 struct Unsynced(BTreeMap<PathBuf, OwnedFd>);
 
 impl Unsynced {
-    /// Adds the directory in which something gets its name.
+    /// Adds the directory in which a copy gets its name.
     fn add(&mut self, target: &Path, directory: BorrowedFd<'_>) -> Done {
         let parent = target.parent().unwrap_or(target);
         if self.0.contains_key(parent) {
@@ -363,7 +363,7 @@ fn amount_of(wishes: &[Wish]) -> Done<Amount> {
     Ok(Amount { is_in_bytes, total: if is_in_bytes { bytes } else { entries } })
 }
 
-/// Entries of all directories below one; listings alone tell.
+/// Counts the entries of all directories below one, by listings alone.
 fn count_below(directory: &Path) -> Done<u64> {
     let mut count = 0;
     let mut pending = vec![directory.to_owned()];
@@ -376,8 +376,8 @@ fn count_below(directory: &Path) -> Done<u64> {
     Ok(count)
 }
 
-/// Makes the directories above it that are gone, too, without anything else in them. Returns each with its original, the inner ones
-/// first: they get their attributes when everything in them is there.
+/// Makes the directories above the target that are gone, too, with nothing else in them. Returns each with its original, the
+/// inner ones first: they get their attributes after everything in them.
 fn make_parents(wish: &Wish) -> Done<Vec<(PathBuf, PathBuf)>> {
     let is_missing =
         |(target, _): &(&Path, &Path)| !target.as_os_str().is_empty() && target.symlink_metadata().is_err();
@@ -385,7 +385,7 @@ fn make_parents(wish: &Wish) -> Done<Vec<(PathBuf, PathBuf)>> {
     let missing: Vec<(PathBuf, PathBuf)> =
         pairs.take_while(is_missing).map(|(target, from)| (target.to_owned(), from.to_owned())).collect();
     for (target, _) in missing.iter().rev() {
-        // The mask is off.
+        // The mask is cleared.
         let made = rustix::fs::mkdir(target, Mode::RWXU);
         made.map_err(|errno| Failure::io("cannot make", target, &errno.into()))?;
     }
@@ -399,7 +399,7 @@ fn finish_parents(made: &[(PathBuf, PathBuf)]) -> Done {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let directory = openat(CWD, target, flags, Mode::empty()).map_err(cannot)?;
         let made = Made { mode: 0o700, owner: None };
-        // What may not be given is told of the files in it.
+        // The files in it report the attributes that could not be given.
         let _lost = Attributes::of(from, facts).apply_to_file(&directory, made).map_err(cannot)?;
     }
     Ok(())

@@ -1,8 +1,8 @@
 //! `firn rollback`: makes the present equal to a state, and touches only what differs.
 //!
-//! The order of the steps leaves no name in the way of another: what was renamed goes aside, what is new goes, directories and
-//! renamed files come back from the top down, then content and attributes; the times of directories come last. Each step makes the
-//! present more like the state. So a rollback that was interrupted goes on if it is run again.
+//! The order of the steps keeps names out of each other's way: renamed names go aside, new names are removed, directories and
+//! renamed names come back from the top down, then content and attributes; the times of directories come last. Each step makes
+//! the present more like the state, so a rollback that was interrupted can be run again and continues.
 
 use super::attributes::{Attributes, Made};
 use super::compare::{Change, Comparison, What, compare};
@@ -63,19 +63,19 @@ pub struct RollbackArgs {
 struct Summary {
     /// The path on the command line.
     path: String,
-    /// The state that the volume is in again.
+    /// The state that the volume has again.
     to_state: String,
-    /// The snapshot that undoes it.
+    /// The snapshot with which to undo it.
     undo_state: String,
     /// Names that were removed.
     removed: u64,
     /// Names that came back.
     returned: u64,
-    /// Names that were given back.
+    /// Names that were renamed back.
     renamed: u64,
     /// Files whose content or attributes were turned back.
     turned_back: u64,
-    /// What could not be done as the state has it.
+    /// How many things could not be made as the state has them.
     problems: u64,
     /// The first of these.
     problem_texts: Vec<String>,
@@ -140,12 +140,12 @@ pub fn run(args: &RollbackArgs, output: &mut Output) -> Done {
 fn free_name(states: &States) -> String {
     let name = format!("before-rollback-{}", when::now().strftime("%Y%m%d-%H%M%S"));
     let is_taken = |name: &String| states.list.iter().any(|state| state.name == *name);
-    // Two in one second.
+    // There was another one in the same second.
     let others = (2..).map(|n| format!("{name}-{n}"));
     std::iter::once(name.clone()).chain(others).find(|name| !is_taken(name)).unwrap_or(name)
 }
 
-/// The permissions that the files had which are to be turned back: below `.firn` the present takes away from them.
+/// The full permissions that the changed files had in the state; `.firn` shows less than those, as far as the present has less.
 fn modes_then(place: &Place, state: &State, found: &Comparison) -> Done<FxHashMap<u64, u32>> {
     let Some(told) = state.told else { return Ok(FxHashMap::default()) };
     let directories =
@@ -164,22 +164,22 @@ fn modes_then(place: &Place, state: &State, found: &Comparison) -> Done<FxHashMa
     Ok(modes.filter_map(|(ino, mode)| Some((ino, u32::from(mode?)))).collect())
 }
 
-/// The trees, and what is done so far.
+/// The trees, and the work that is done so far.
 struct Turn<'a> {
     state: &'a Path,
     present: &'a Path,
     found: &'a Comparison,
-    /// Where what was renamed waits, below the present.
+    /// Where renamed files wait, below the present.
     aside: PathBuf,
-    /// Files of the state that the present has, by their identity in the state: for further names of them.
+    /// Files of the state that the present has already, by their identity in the state: for their other names.
     placed: FxHashMap<Identity, PathBuf>,
-    /// Where the state has what the present has under another name.
+    /// The path in the state of a file that has another path in the present.
     moved: FxHashMap<PathBuf, PathBuf>,
-    /// Directories of the state in which a name came or went.
+    /// Directories of the state in which a name was added or removed.
     touched: BTreeSet<PathBuf>,
 }
 
-/// Makes the present as the state is. Returns what could not be done.
+/// Makes the present equal to the state. Returns what could not be done.
 fn turn_back(
     state: &Path,
     present: &Path,
@@ -207,7 +207,7 @@ fn turn_back(
     let moved = renamed.map(|change| (change.path.clone(), old_path(change).to_owned())).collect();
     let mut turn =
         Turn { state, present, found, aside, placed: found.shared.clone(), moved, touched: BTreeSet::new() };
-    // These are quick, and between them something waits aside: they are not interrupted.
+    // These steps are quick, and files wait aside between them, so they are not interrupted.
     let waiting = turn.put_aside()?;
     turn.remove_new(&finish_one)?;
     turn.bring_names_back(waiting)?;
@@ -226,7 +226,7 @@ impl Turn<'_> {
         self.found.changes.iter().filter(move |change| change.what == what)
     }
 
-    /// Takes renamed files out of the way, the inner ones first; returns where each waits.
+    /// Moves renamed files out of the way, the inner ones first; returns where each waits.
     fn put_aside(&mut self) -> Done<Vec<(PathBuf, Change)>> {
         let mut renamed: Vec<Change> = self.changes(What::Renamed).cloned().collect();
         if renamed.is_empty() {
@@ -246,7 +246,7 @@ impl Turn<'_> {
         Ok(moved)
     }
 
-    /// Removes what the state does not have, the inner names first.
+    /// Removes names that the state does not have, the inner ones first.
     fn remove_new(&mut self, finish_one: &impl Fn()) -> Done {
         let new: Vec<Change> = self.changes(What::Added).rev().cloned().collect();
         for change in new {
@@ -262,7 +262,7 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Makes directories and renames files, the outer ones first: each finds its directory.
+    /// Makes directories and renames files, the outer ones first, so that each finds its directory.
     fn bring_names_back(&mut self, mut moved: Vec<(PathBuf, Change)>) -> Done {
         let is_directory = |change: &&Change| change.old.is_some_and(|facts| facts.is_dir());
         let made =
@@ -310,7 +310,7 @@ impl Turn<'_> {
                 self.touch(&below);
                 self.replace(copier, (&from, &to), &below, &old)
             }
-            // Whether a renamed file has other attributes is not known: its ctime has changed anyway.
+            // A rename changes the ctime, so nobody knows whether the file has other attributes.
             What::Attributes | What::Renamed => {
                 if old.is_dir() {
                     self.touched.insert(below);
@@ -337,12 +337,12 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// A name in a directory came or went. The directory is one of the state.
+    /// Notes that a name was added to or removed from a directory of the state.
     fn touch(&mut self, below: &Path) {
         self.touched.extend(below.parent().map(Path::to_owned));
     }
 
-    /// The same for a name that the present has: the state may have the directory elsewhere.
+    /// The same for a path in the present: the state may have the directory elsewhere.
     fn touch_present(&mut self, below: &Path) {
         let Some(directory) = below.parent() else { return };
         let moved = directory.ancestors().find_map(|outer| Some((outer, self.moved.get(outer)?)));
@@ -353,14 +353,14 @@ impl Turn<'_> {
         self.touched.insert(then);
     }
 
-    /// Gives directories in which names came or went their attributes and times, the inner ones first.
+    /// Gives the directories in which names were added or removed their attributes and times, the inner ones first.
     fn finish_directories(&self, copier: &Copier<'_>) -> Done {
         for below in self.touched.iter().rev() {
             let (from, to) = (join(self.state, below), join(self.present, below));
             let Some(facts) = facts_of(&from)?.filter(Facts::is_dir) else { continue };
             let directory = std::fs::File::open(&to).map_err(|e| Failure::io("cannot open", &to, &e))?;
             let made = Made { mode: 0o700, owner: None };
-            // An owner that may not be given was told with the files.
+            // The files have reported an owner that could not be set.
             let given = Attributes::of(&from, copier.in_full(facts)).apply_to_file(&directory, made);
             given.map_err(|errno| cannot("restore", &to, errno))?;
         }

@@ -1,7 +1,7 @@
 //! `firn send`: writes a state of a volume, or what changed since an older one, as a stream for `firn receive`.
 //!
-//! Of an image the command reads itself. On a mount the daemon does: it connects to a socket of the command, in a directory that only its
-//! user may enter, and writes the stream there.
+//! The command reads an image itself. On a mount the daemon sends: it connects to a socket of the command, in a directory that
+//! only the command's user may enter, and writes the stream there.
 
 use super::snapshot::shown;
 use super::states::{State, States, failure_of};
@@ -62,17 +62,17 @@ pub struct SendArgs {
     pub json: bool,
 }
 
-/// Sends a state: a [`SendRequest`], answered with a [`SentView`] when the stream is complete.
+/// Sends a state: a [`SendRequest`]. The answer is a [`SentView`], when the stream is complete.
 pub const SEND_OP: &str = "send";
 
 /// See [`SEND_OP`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SendRequest {
-    /// The older state; without it, all of the other one is sent.
+    /// The older state; without it, all of the newer one is sent.
     pub from: Option<u32>,
     /// The state.
     pub to: u32,
-    /// Bytes that are left out.
+    /// Bytes to leave out.
     #[serde(default)]
     pub skip_bytes: u64,
     /// The local socket that the stream goes to.
@@ -116,7 +116,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// For a volume that is being mounted. It is held weakly, except while a state is sent.
+    /// The service of a volume that is being mounted. Holds the volume weakly, except while it sends a state.
     pub fn new(volume: Weak<Volume<Lfs>>) -> Arc<Self> {
         Arc::new(Self { volume, is_closing: AtomicBool::new(false) })
     }
@@ -138,7 +138,7 @@ impl Service {
         let mut go_on = |_| !self.is_closing.load(Ordering::SeqCst);
         let sent = firnfs_manage::send(&volume, from.map(Epoch), Epoch(to), skip_bytes, &mut out, &mut go_on);
         if sent.is_err() {
-            // What is left of a stream that failed goes nowhere.
+            // Discards what is left of a stream that failed.
             let _ = out.into_parts();
         }
         match sent {
@@ -149,7 +149,7 @@ impl Service {
         }
     }
 
-    /// Before the volume is closed: ends all sends.
+    /// Ends all sends, before the volume is closed.
     pub fn end(&self) {
         self.is_closing.store(true, Ordering::SeqCst);
     }
@@ -158,7 +158,7 @@ impl Service {
 /// Longest wait for a reader before the daemon looks whether the volume is being closed.
 const NAP: Duration = Duration::from_millis(100);
 
-/// A socket whose reader may take its time, but not longer than the volume is open.
+/// A socket whose reader may be slow, but not slower than the close of the volume.
 struct Patient<'s> {
     stream: UnixStream,
     service: &'s Service,
@@ -203,7 +203,7 @@ pub fn run(args: &SendArgs, output: &mut Output) -> Done {
     let from = older.map(|word| states.find(word).cloned()).transpose()?;
     let to = states.find(newer)?.clone();
     let mut out = Out::open(args)?;
-    // A whole state is about as long as its live data; how much differs from an older one is not known.
+    // A whole state is about as long as its live data. How much differs from an older state is not known.
     let about_bytes = if from.is_none() { to.told.map_or(0, |told| told.live_bytes) } else { 0 };
     let bar = SendBar { bar: Bar::of_bytes(), about_bytes };
     let range = (from.as_ref().map(|state| epoch_of(state, &path)).transpose()?, epoch_of(&to, &path)?);
@@ -243,7 +243,7 @@ fn epoch_of(state: &State, path: &Path) -> Done<u32> {
 /// Shows how much of a stream is sent.
 struct SendBar {
     bar: Bar,
-    /// About the length of the stream; 0 if nothing is known of it.
+    /// The approximate length of the stream; 0 if it is not known.
     about_bytes: u64,
 }
 
@@ -261,7 +261,7 @@ enum Out {
 }
 
 impl Out {
-    /// The rest of a stream goes behind its beginning.
+    /// Opens the output. The rest of a stream is appended to its beginning.
     fn open(args: &SendArgs) -> Done<Self> {
         let Some(path) = &args.output else {
             if std::io::stdout().is_terminal() {
@@ -288,7 +288,7 @@ impl Out {
         Ok(Self::File(file))
     }
 
-    /// Ends the stream; in a file it is durable then.
+    /// Ends the stream. A file is durable then.
     fn close(mut self) -> std::io::Result<()> {
         self.flush()?;
         if let Self::File(file) = self { file.sync_all() } else { Ok(()) }
@@ -311,7 +311,7 @@ impl Write for Out {
     }
 }
 
-/// Has the daemon send, and passes the stream on.
+/// Asks the daemon to send, and passes the stream on.
 fn send_from_mount(
     mount: &Mount,
     (from, to): (Option<u32>, u32),
@@ -325,7 +325,7 @@ fn send_from_mount(
     let passed = pass_on(stream, skip_bytes == 0, out, bar);
     let answer = answer.wait::<SentView>();
     match (passed, answer) {
-        // The daemon hears of a reader that goes away, and knows why it ends a stream itself.
+        // The daemon notices a reader that goes away, and knows why it has ended a stream itself.
         (Err(error), _) if !matches!(error, ReceiveError::Cut { .. }) => {
             Err(Failure::failed(format!("cannot pass the stream on: {error}")))
         }
@@ -335,7 +335,7 @@ fn send_from_mount(
     }
 }
 
-/// Copies a stream; from its beginning, every frame is verified.
+/// Copies a stream and verifies every frame from its beginning.
 fn pass_on(
     stream: UnixStream,
     is_whole: bool,
@@ -358,7 +358,7 @@ fn pass_on(
     }
 }
 
-/// Copies the rest of a stream, whose frames cannot be told apart.
+/// Copies the rest of a stream, in which frames cannot be told apart.
 fn pass_rest(both: &mut Both<'_>) -> std::io::Result<()> {
     let bar = Bar::of_bytes_without_end();
     let (mut buffer, mut passed_bytes) = (vec![0; 1 << 20], 0);
@@ -371,7 +371,7 @@ fn pass_rest(both: &mut Both<'_>) -> std::io::Result<()> {
     }
 }
 
-/// Writes what it reads.
+/// A reader that also writes everything that it reads.
 struct Both<'o> {
     from: UnixStream,
     to: &'o mut dyn Write,

@@ -1,6 +1,6 @@
 //! The daemon's side of `firn snapshot`, and of all commands that list states: operations of the control socket.
 //!
-//! Caller: `mounting::operations`; the commands, which read the same answers, and use the same functions on volumes that are not
+//! Callers: `mounting::operations`; the commands, which read the answers, and use the same functions on volumes that are not
 //! mounted.
 
 use super::changed::changed;
@@ -20,9 +20,9 @@ use std::sync::Weak;
 
 /// Answers with a [`HistoryView`].
 pub const HISTORY_OP: &str = "history";
-/// Answers with the bytes that deleting each of some states would give back; null for one that is gone: a [`HeldRequest`].
+/// Answers with the bytes that deleting each of some states would give back; null for a state that is gone: a [`HeldRequest`].
 pub const HELD_OP: &str = "held_by_states";
-/// Gives an automatic state a name, under which it stays: a [`HoldRequest`], answered when that is durable.
+/// Names an automatic state, which is then kept: a [`HoldRequest`], answered when that is durable.
 pub const HOLD_OP: &str = "hold_state";
 /// Answers with the inodes that differ between two states and names that lead to them: a [`ChangedRequest`].
 pub const CHANGED_OP: &str = "changed_names";
@@ -48,9 +48,9 @@ pub struct HoldRequest {
 pub struct ChangedRequest {
     /// A state.
     pub first: u32,
-    /// A newer one; the present if it is left out.
+    /// A newer one; without it, the present.
     pub second: Option<u32>,
-    /// Number of the directory below which names are looked for.
+    /// The inode number of the directory below which to look for names.
     pub below: u64,
 }
 
@@ -58,7 +58,8 @@ pub struct ChangedRequest {
 pub const SNAPSHOT_OP: &str = "snapshot";
 /// Deletes a state: a [`DropRequest`], answered when that is durable.
 pub const DROP_OP: &str = "drop_snapshot";
-/// Answers with the times of birth of inodes in the present, in nanoseconds; null for one that is not there: a [`BirthsRequest`].
+/// Answers with the times of birth of inodes in the present, in nanoseconds; null for an inode that does not exist: a
+/// [`BirthsRequest`].
 pub const BIRTHS_OP: &str = "births";
 
 /// See [`BIRTHS_OP`].
@@ -68,8 +69,8 @@ pub struct BirthsRequest {
     pub inodes: Vec<u64>,
 }
 
-/// Answers with the permissions that inodes had in a state, also those that were taken away since; null for one that it does not
-/// have: a [`ModesRequest`].
+/// Answers with the full permissions that inodes had in a state, including those taken away since; null for an inode that the
+/// state does not have: a [`ModesRequest`].
 pub const MODES_OP: &str = "modes_then";
 
 /// See [`MODES_OP`].
@@ -77,7 +78,7 @@ pub const MODES_OP: &str = "modes_then";
 pub struct ModesRequest {
     /// Which state.
     pub epoch: u32,
-    /// Inode numbers, as the present has them.
+    /// Inode numbers in the present.
     pub inodes: Vec<u64>,
 }
 
@@ -100,14 +101,14 @@ pub struct DropRequest {
 pub struct HistoryView {
     /// Oldest first.
     pub points: Vec<PointView>,
-    /// Bytes that only they hold.
+    /// Bytes that only these states hold.
     pub past_bytes: u64,
 }
 
 /// A retained state.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct PointView {
-    /// The name under which people find it.
+    /// The name under which users find it.
     pub name: String,
     /// Number of its checkpoint.
     pub epoch: u32,
@@ -115,7 +116,7 @@ pub struct PointView {
     pub time_ns: i64,
     /// Live bytes of the volume then.
     pub live_bytes: u64,
-    /// Made by itself; retention may drop it.
+    /// It was made automatically; retention may drop it.
     pub is_automatic: bool,
 }
 
@@ -191,16 +192,16 @@ pub fn register(registry: &mut Registry, volume: Weak<Volume<Lfs>>) {
     });
 }
 
-/// The name of a clone that was made from a state and is there still.
+/// The name of an existing clone of a state.
 fn clone_of(volume: &Volume<Lfs>, epoch: Epoch) -> Option<String> {
     let clone = volume.run_quietly(|vfs, _| Ok(vfs.store().clone_of(epoch).map(str::to_owned)));
     clone.ok().flatten()
 }
 
-/// What deleting a state of an open volume would give back; `None` if retention has dropped it meanwhile.
+/// The bytes that deleting a state of an open volume would give back; `None` if retention has dropped it meanwhile.
 ///
 /// # Errors
-/// `Io`, `Corrupt` if what it holds cannot be counted.
+/// `Io`; `Corrupt` if the bytes cannot be counted.
 pub fn held(volume: &Volume<Lfs>, epoch: u32) -> Result<Option<u64>, FsError> {
     match volume.held_by_point(Epoch(epoch)) {
         Err(FsError::NotFound | FsError::Stale) => Ok(None),
@@ -220,7 +221,7 @@ pub fn history(volume: &Volume<Lfs>) -> Result<HistoryView, FsError> {
 
 fn births(volume: &Volume<Lfs>, inodes: &[u64]) -> Result<Vec<Option<i64>>, FsError> {
     let birth = |&ino: &u64| match volume.run_quietly(|vfs, _| vfs.getattr(InodeNo(ino))) {
-        // One without a name is kept for a program only.
+        // An inode without a name exists only because a program has it open.
         Ok(attr) => Ok((attr.nlink > 0).then_some(attr.btime.0)),
         Err(FsError::NotFound | FsError::Stale) => Ok(None),
         Err(error) => Err(error),

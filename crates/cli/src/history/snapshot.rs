@@ -1,4 +1,4 @@
-//! `firn snapshot`: makes, lists and deletes states that stay until somebody deletes them.
+//! `firn snapshot`: makes, lists and deletes states that stay until a user deletes them.
 
 use super::log::{StateRow, write_states};
 use super::service::{DROP_OP, DropRequest, HOLD_OP, HoldRequest, MakeRequest, PointView, SNAPSHOT_OP};
@@ -97,7 +97,7 @@ struct List {
 /// Runs the command.
 ///
 /// # Errors
-/// No volume, in use by another process, read-only, without room; a name that cannot be or is taken; no such state.
+/// No volume; it is in use by another process, read-only or full; the name is invalid or taken; no such state.
 pub fn run(args: &SnapshotArgs, output: &mut Output) -> Done {
     match (&args.name, &args.delete) {
         (Some(name), _) => match &args.hold {
@@ -128,7 +128,7 @@ fn make(args: &SnapshotArgs, name: &str, output: &mut Output) -> Done {
 /// # Errors
 /// As [`run`].
 pub fn make_on_mount(mount: &Mount, name: &str) -> Done<PointView> {
-    // What programs have written through mappings, or with --writeback, may be in the kernel only.
+    // The kernel may still hold data that programs wrote through mappings, or with --writeback.
     let root = std::fs::File::open(&mount.mountpoint)
         .map_err(|e| Failure::io("cannot open", &mount.mountpoint, &e))?;
     rustix::fs::syncfs(&root).map_err(|e| Failure::io("cannot sync", &mount.mountpoint, &e.into()))?;
@@ -162,7 +162,7 @@ fn hold(args: &SnapshotArgs, word: &str, name: &str, output: &mut Output) -> Don
     })
 }
 
-/// The number of a state, for those who may change it.
+/// The number of a state; users who may not change states do not get it.
 fn epoch_of(args: &SnapshotArgs, state: &State) -> Done<u32> {
     state.told.map(|told| told.epoch).ok_or_else(|| {
         Failure::failed(format!("only the owner of {} and root may do that to states", readable(&args.path)))
@@ -203,12 +203,12 @@ fn list(args: &SnapshotArgs, output: &mut Output) -> Done {
     })
 }
 
-/// A path as the outputs have it.
+/// A path in the form of the outputs.
 pub fn shown(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// Refuses a name that cannot be.
+/// Refuses an invalid name.
 pub fn check_name(what: &str, name: &str) -> Done {
     let refuse = |why: String| Err(Failure::usage(format!("a {what} cannot be called '{name}': {why}")));
     if name.is_empty() {
@@ -232,12 +232,12 @@ pub fn check_name(what: &str, name: &str) -> Done {
     Ok(())
 }
 
-/// Has the daemon do something; `name` is that of the state.
+/// Asks the daemon to do something; `name` is that of the state.
 fn ask<T: for<'a> Deserialize<'a>>(mount: &Mount, op: &str, request: &impl Serialize, name: &str) -> Done<T> {
     states::ask(mount, op, request, |errno, message| Some(refusal(name, errno, message)))
 }
 
-/// Opens an image and does something with it.
+/// Opens an image, does something with it, and closes it.
 fn on_image<T>(image: &Path, work: impl FnOnce(&Volume<Lfs>) -> Result<T, FsError>, name: &str) -> Done<T> {
     let device = FileDevice::open(image, &FileOptions::default()).map_err(|e| open_failed(&e))?;
     let volume = crate::volume::open(Arc::new(device), Options::default(), AtimeMode::Noatime)?;

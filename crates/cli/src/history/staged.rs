@@ -1,7 +1,7 @@
-//! A copy that nobody sees before it is whole: it is made under another name beside its place, and renamed.
+//! A copy that nobody sees before it is complete: it is made beside its target under another name, and then renamed.
 //!
-//! Invariant: if it does not get its name, it is removed, whatever ended the work. What it replaces is removed only when the copy is durable;
-//! otherwise the caller makes the directory durable, once for all copies in it.
+//! Invariant: if the copy does not get its name, it is removed, whatever ended the work. The entry that it replaces is removed
+//! only after the copy is durable. If it replaces nothing, the caller makes the directory durable, once for all copies in it.
 
 use super::copy::Copier;
 use crate::failure::{Done, Exit, Failure};
@@ -23,10 +23,10 @@ pub struct Staged {
 }
 
 impl Staged {
-    /// Copies what is at `from`, to be at `target` later. Nothing if it cannot be read.
+    /// Copies what is at `from`, for the target `target`. `None` if it cannot be read.
     ///
     /// # Errors
-    /// The directory of the target is not there, or cannot be written.
+    /// The target's directory does not exist or cannot be written.
     pub fn copy(copier: &mut Copier<'_>, from: &Path, target: &Path) -> Done<Option<Self>> {
         let parent = match target.parent() {
             Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
@@ -48,27 +48,27 @@ impl Staged {
         Ok(is_there.then_some(staged))
     }
 
-    /// The directory in which it gets its name.
+    /// The directory in which the copy gets its name.
     pub fn directory(&self) -> BorrowedFd<'_> {
         self.directory.as_fd()
     }
 
-    /// Gives it its name. What has that name is only replaced with `force`; a directory is replaced as a whole.
+    /// Gives the copy its name. Replaces an entry of that name only with `force`; a directory is replaced as a whole.
     ///
     /// # Errors
-    /// Something has that name; the name cannot be given.
+    /// The name is taken, or the rename fails.
     pub fn name(mut self, force: bool) -> Done {
         let target = self.target.file_name().unwrap_or_default();
         let rename = |flags| renameat_with(&self.directory, &self.name, &self.directory, target, flags);
         match rename(RenameFlags::NOREPLACE) {
             Ok(()) => self.is_named = true,
             Err(Errno::EXIST) if force => {
-                // Both have a name at any time; what was there is removed under the other one.
+                // Both always have a name; the old entry is removed under the temporary one.
                 rename(RenameFlags::EXCHANGE).map_err(|errno| self.cannot(errno))?;
                 return rustix::fs::fsync(&self.directory).map_err(|errno| self.cannot(errno));
             }
             Err(Errno::EXIST) => return Err(is_taken(&self.target)),
-            // Not all file systems know it. Those that do leave no time between the look and the rename.
+            // Not all file systems have it. With those that do, nothing can happen between the check and the rename.
             Err(Errno::INVAL | Errno::NOSYS) => {
                 if !force && self.target.symlink_metadata().is_ok() {
                     return Err(is_taken(&self.target));
@@ -105,13 +105,13 @@ fn discard(directory: impl AsFd, name: &OsStr) {
     let Ok(stat) = statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) else { return };
     let is_directory = rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Directory;
     if !is_directory {
-        // An error of its own would hide the one that led here.
+        // Its own error would hide the one that led here.
         let _left = unlinkat(&directory, name, AtFlags::empty());
         return;
     }
     let path = PathBuf::from(format!("/proc/self/fd/{}", directory.as_fd().as_raw_fd())).join(name);
     if std::fs::remove_dir_all(&path).is_err() {
-        // Directories that were finished may forbid their owner to remove entries.
+        // Copied directories may forbid their owner to remove entries.
         allow_removal(&path);
         let _left = std::fs::remove_dir_all(&path);
     }

@@ -1,7 +1,8 @@
-//! The states of a volume, wherever it is: mounted, or an image; and the one that a word on the command line means.
+//! The states of a volume, mounted or in an image, and the state that a word on the command line means.
 //!
-//! The daemon of a mount tells its owner and root everything about them. Other users see the names in `.firn/history`, in the order of
-//! time, which is enough to read the past: the name of an automatic state is its time, and a snapshot is older than what follows.
+//! The daemon of a mount tells its owner and root everything about the states. Other users see the names in `.firn/history`, in
+//! the order of time. That is enough to read the past: the name of an automatic state is its time, and a snapshot is older than
+//! the state after it.
 
 use super::service::{HELD_OP, HISTORY_OP, HeldRequest, HistoryView, PointView, held, history};
 use super::when;
@@ -24,26 +25,26 @@ pub const HISTORY_DIR: &str = ".firn/history";
 /// A retained state.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct State {
-    /// The name under which it is found.
+    /// The name under which users find it.
     pub name: String,
-    /// When it was made; `None` if this user may not ask the daemon and the name does not tell.
+    /// When it was made; `None` if this user may not ask the daemon and the name is not a time.
     pub time: Option<TimeNs>,
-    /// It was made at this time or before.
+    /// It was made at or before this time.
     pub not_after: TimeNs,
-    /// What only the daemon tells.
+    /// The facts that only the daemon knows.
     pub told: Option<Told>,
 }
 
-/// What the daemon tells of a state.
+/// What the daemon knows about a state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Told {
     /// Number of its checkpoint.
     pub epoch: u32,
     /// Live bytes of the volume then.
     pub live_bytes: u64,
-    /// Made by itself; retention may drop it.
+    /// It was made automatically; retention may drop it.
     pub is_automatic: bool,
-    /// Bytes that deleting it would give back, if they were counted.
+    /// Bytes that deleting it would give back; `None` if they were not counted.
     pub frees_bytes: Option<u64>,
 }
 
@@ -60,7 +61,8 @@ impl From<PointView> for State {
     }
 }
 
-/// States that one request counts: the daemon answers each in a fraction of a millisecond, a request takes as long as some of them.
+/// States that one request counts. The daemon counts each in a fraction of a millisecond; a request itself takes as long as
+/// several of them.
 const COUNTED_AT_ONCE: usize = 256;
 
 /// The states of a volume, oldest first.
@@ -68,22 +70,22 @@ const COUNTED_AT_ONCE: usize = 256;
 pub struct States {
     /// Oldest first.
     pub list: Vec<State>,
-    /// Bytes that only they hold, as far as this user may know.
+    /// Bytes that only these states hold; `None` if this user may not know.
     pub past_bytes: Option<u64>,
     /// The volume, for messages.
     place: PathBuf,
 }
 
 impl States {
-    /// Those of a volume on a mount or an image.
+    /// The states of a volume on a mount or in an image.
     ///
     /// # Errors
-    /// No volume, or one that keeps no history.
+    /// There is no volume, or it keeps no history.
     pub fn of(path: &Path) -> Done<Self> {
         Self::counted(path, |_| false)
     }
 
-    /// The same, with what deleting each state would give back that `is_wanted` takes.
+    /// The same; also counts what deleting each state that `is_wanted` accepts would give back.
     ///
     /// # Errors
     /// As [`Self::of`].
@@ -109,7 +111,7 @@ impl States {
         }
     }
 
-    /// Counts what deleting each of some states would give back, as far as this user may know.
+    /// Counts what deleting some states would give back, as far as this user may know.
     fn count(
         &mut self,
         is_wanted: impl Fn(&State) -> bool,
@@ -128,7 +130,7 @@ impl States {
         Ok(())
     }
 
-    /// Those of a mounted volume.
+    /// The states of a mounted volume.
     ///
     /// # Errors
     /// It keeps no history, or its daemon is dead.
@@ -141,13 +143,13 @@ impl States {
         }
     }
 
-    /// Those that a volume has itself.
+    /// The states that the volume itself has listed.
     pub fn told(view: HistoryView, place: PathBuf) -> Self {
         let list = view.points.into_iter().map(State::from).collect();
         Self { list, past_bytes: Some(view.past_bytes), place }
     }
 
-    /// As the directory of states shows them: its entries are in the order of time, and its time is that of the newest.
+    /// The states in the directory of states. Its entries are in the order of time, and its own time is about that of the newest.
     fn listed(mountpoint: &Path) -> Done<Self> {
         let directory = mountpoint.join(HISTORY_DIR);
         let cannot = |e: std::io::Error| match e.kind() {
@@ -158,7 +160,7 @@ impl States {
         let entries = std::fs::read_dir(&directory).map_err(cannot)?;
         let names = entries.map(|entry| entry.map(|entry| entry.file_name().to_string_lossy().into_owned()));
         let names: Vec<String> = names.collect::<Result<_, _>>().map_err(cannot)?;
-        // The kernel may have kept the listing from before a state was deleted.
+        // The kernel may have cached a listing with states that were deleted since.
         let names = names.into_iter().filter(|name| directory.join(name).exists()).collect();
         let newest = TimeNs(meta.mtime() * 1_000_000_000 + meta.mtime_nsec());
         Ok(Self { list: dated(names, newest), past_bytes: None, place: mountpoint.to_owned() })
@@ -193,12 +195,12 @@ impl States {
         })
     }
 
-    /// The volume, as messages name it.
+    /// The volume's path, for messages.
     pub fn place(&self) -> &Path {
         &self.place
     }
 
-    /// What is wrong where there is no state.
+    /// The failure of a volume without states.
     pub fn none_kept(&self) -> Failure {
         let (place, in_command) = (readable(&self.place), shell_word(&self.place));
         Failure::failed(format!("{place} keeps no states")).advise(format!(
@@ -207,7 +209,7 @@ impl States {
     }
 }
 
-/// The states of that names. A name that is no time leaves its state's time open: at or before the one that follows.
+/// The states with these names. If a name is not a time, its state was made at or before the time of the next one.
 fn dated(names: Vec<String>, newest: TimeNs) -> Vec<State> {
     let mut not_after = newest;
     let mut list = Vec::with_capacity(names.len());
@@ -229,7 +231,7 @@ pub fn has_no_history(place: &Path) -> Failure {
         .advise("only log-structured volumes do, if no entry of their root directory is called .firn")
 }
 
-/// The failure of a question to the daemon.
+/// The failure of a request to the daemon.
 pub fn failure_of(error: &ClientError) -> Failure {
     match error {
         ClientError::NotMounted(_) => Failure::new(Exit::NotAVolume, error.to_string()),
@@ -241,8 +243,8 @@ pub fn failure_of(error: &ClientError) -> Failure {
     }
 }
 
-/// Has the daemon of a mount do something. `refusal` says what a refusal means, by the name of the error and its message; `None` for one that
-/// it does not know.
+/// Asks the daemon of a mount to do something. `refusal` turns the name and message of an error into a failure; `None` if it does
+/// not know that error.
 ///
 /// # Errors
 /// The daemon is dead, keeps no history, or refuses.

@@ -1,4 +1,4 @@
-//! `firn undelete`: lists what was deleted in a directory, and gives it back.
+//! `firn undelete`: lists the files that were deleted in a directory, and restores them.
 
 use super::deleted::{Deleted, deleted_in, size_of};
 use super::identity::facts_of;
@@ -71,13 +71,13 @@ struct Row {
     old_names: Vec<String>,
     /// `file`, `directory`, `symlink` or `other`.
     kind: &'static str,
-    /// Its size; for a directory, that of all files in it.
+    /// Its size; for a directory, the size of all files in it.
     size_bytes: u64,
-    /// Regular files and others in a directory; 1 for anything else.
+    /// The files in a directory; 1 for anything else.
     files: u64,
     /// The newest state that has it.
     last_state: String,
-    /// When that state was made; null if this user cannot know.
+    /// When that state was made; null if this user may not know.
     last_seen: Option<String>,
     /// Where it can be read.
     read_at: String,
@@ -87,7 +87,7 @@ struct Row {
     names: Vec<OsString>,
     #[serde(skip)]
     seen: String,
-    /// The path of the directory in that state, if it was another.
+    /// The path of the directory in that state, if it differs.
     #[serde(skip)]
     directory: Option<PathBuf>,
 }
@@ -119,7 +119,7 @@ pub fn run(args: &UndeleteArgs, output: &mut Output) -> Done {
     output.show(args.json, &view, |out| write(out, (args, &place), &view, states.len()))
 }
 
-/// True if the directory is there, or was: another one may be a slip of the keyboard.
+/// True if the directory exists, or did: otherwise the user may have mistyped it.
 fn is_known(place: &Place, states: &[State]) -> Done<bool> {
     for path in states.iter().map(|state| place.then(state)).chain([place.now()]) {
         if facts_of(&path)?.is_some() {
@@ -129,7 +129,7 @@ fn is_known(place: &Place, states: &[State]) -> Done<bool> {
     Ok(false)
 }
 
-/// The failure of a name that is taken says how to replace it, which this command never does.
+/// Removes from the failure of a taken name the advice to replace it, which this command never does.
 fn without_force(failure: Failure) -> Failure {
     match failure.exit {
         Exit::Refused => failure.advise("put it into another directory with --to"),
@@ -137,7 +137,7 @@ fn without_force(failure: Failure) -> Failure {
     }
 }
 
-/// What the command line names, with the name to give it.
+/// The deleted files that the command line names, with the names to give them.
 fn choose<'a>(
     args: &UndeleteArgs,
     place: &Place,
@@ -216,7 +216,7 @@ fn row(place: &Place, states: &[State], deleted: &Deleted) -> Done<Row> {
     })
 }
 
-/// What else there is to do where nothing was deleted: it may have been in another directory.
+/// Advice if nothing was deleted: the file may have been in another directory.
 fn elsewhere(place: &Place) -> String {
     format!("'firn restore {} --deleted NAME' looks in all directories", shell_word(&place.mount.mountpoint))
 }

@@ -27,15 +27,15 @@ const PRESENT: &str = "now";
 pub(super) struct Sight {
     /// Its path below the root of the volume.
     pub below: PathBuf,
-    /// What was there.
+    /// Its facts.
     pub facts: Facts,
 }
 
-/// A version: neighbouring states that show the same file with the same content.
+/// A version: neighbouring states in which the file has the same content.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Version {
     sight: Sight,
-    /// The oldest state that has it; the number after the last state is the present.
+    /// The index of the oldest state that has it; the index after the last state is the present.
     first: usize,
     /// The newest one.
     last: usize,
@@ -48,16 +48,16 @@ struct View {
     path: String,
     /// Newest first.
     versions: Vec<Row>,
-    /// States that this user may not look into here.
+    /// States that this user may not look into.
     hidden_states: u64,
 }
 
 /// A version of a file.
 #[derive(Serialize)]
 struct Row {
-    /// Its path then, below the root of the volume.
+    /// The path that it had then, below the root of the volume.
     name: String,
-    /// Where it can be read, if that is not the present.
+    /// The path at which it can be read, unless it is the present one.
     read_at: String,
     /// `file`, `directory`, `symlink` or `other`.
     kind: &'static str,
@@ -105,7 +105,7 @@ pub fn run(args: &LogArgs, output: &mut Output) -> Done {
     output.show(args.json, &view, |out| write(out, &view))
 }
 
-/// Neither the present nor a state has it.
+/// The failure of a path that neither the present nor a state has.
 fn not_found(path: &Path, states: &States, hidden: u64) -> Failure {
     let path = readable(path);
     if states.list.is_empty() {
@@ -123,7 +123,7 @@ fn not_found(path: &Path, states: &States, hidden: u64) -> Failure {
     })
 }
 
-/// What is at the path in each state and, after them, in the present; and how many states are closed to this user.
+/// What each state and, after them, the present have at the path; and the number of states that are closed to this user.
 fn look(place: &Place, states: &[State]) -> Done<(Vec<Option<Sight>>, u64)> {
     let mut hidden = 0;
     let mut sights = Vec::with_capacity(states.len() + 1);
@@ -140,14 +140,14 @@ fn look(place: &Place, states: &[State]) -> Done<(Vec<Option<Sight>>, u64)> {
     Ok((sights, hidden))
 }
 
-/// Looks for the newest file of that path in the states in which the path leads elsewhere.
+/// Follows the newest file of that path into the states in which the path leads elsewhere.
 fn follow(place: &Place, states: &[State], sights: &mut [Option<Sight>]) -> Done {
     let Some(wanted) = sights.iter().flatten().next_back().map(|sight| sight.facts.identity) else {
         return Ok(());
     };
     let bar = Bar::of_entries();
     let total = sights.len() as u64;
-    // Near its place in the state before, most likely.
+    // Most likely the file is near the place that it had in the state before.
     let mut near = place.below.clone();
     for at in (0..sights.len()).rev() {
         bar.show(total - at as u64, total, "states");
@@ -169,7 +169,7 @@ fn is_it(sight: Option<&Sight>, wanted: Identity) -> bool {
     sight.is_some_and(|sight| sight.facts.identity == wanted)
 }
 
-/// Joins neighbouring states that show the same; newest first.
+/// Joins neighbouring states with the same content; newest first.
 fn versions_of(sights: &[Option<Sight>]) -> Vec<Version> {
     let mut versions: Vec<Version> = Vec::new();
     for (at, sight) in sights.iter().enumerate() {
@@ -197,7 +197,7 @@ fn rows(place: &Place, states: &[State], versions: &[Version]) -> Vec<Row> {
         let facts = &version.sight.facts;
         let read_at = join(&root(version.last), &version.sight.below);
         let mut notes = Vec::new();
-        // The next newer version begins later, so that the name was gone between.
+        // The next newer version begins later, so the name was gone in between.
         let gone_in = match n.checked_sub(1) {
             None if version.last < states.len() => {
                 Some(states.get(version.last + 1).map_or(PRESENT, |s| &s.name))

@@ -1,7 +1,7 @@
-//! Times as people write them: `yesterday`, `2 hours ago`, `monday 9:30`, `2026-11-24 13:45`, `@1795527910`.
+//! Parses times as people write them: `yesterday`, `2 hours ago`, `monday 9:30`, `2026-11-24 13:45`, `@1795527910`.
 //!
-//! Without a time, a day means its end: the newest state of `yesterday` is the last one that was made before today. Callers:
-//! `states`, which looks for the newest state at or before a time; everything that shows one.
+//! A day without a time means its end: the newest state of `yesterday` is the last one that was made before today. Callers:
+//! `states`, which looks for the newest state at or before a time; everything that shows a time.
 
 use crate::sizes::Count;
 use firnfs_format::TimeNs;
@@ -9,7 +9,7 @@ use jiff::civil::{Date, DateTime, Time, Weekday};
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp, ZonedDateTime};
 
-/// Digits from which on a number counts seconds since 1970, as `date +%s` prints them.
+/// From this many digits on, a number counts seconds since 1970, as `date +%s` prints them.
 const EPOCH_DIGITS_MIN: usize = 9;
 const NANOS_PER_S: i64 = 1_000_000_000;
 
@@ -23,7 +23,7 @@ const WEEKDAYS: [(&str, Weekday); 7] = [
     ("sunday", Weekday::Sunday),
 ];
 
-/// Reads a time in the past; `None` if it is none.
+/// Parses a time in the past; `None` if the text is no such time.
 pub fn parse(text: &str, now: &ZonedDateTime) -> Option<TimeNs> {
     let text = text.trim();
     let found = absolute(text, now.time_zone()).or_else(|| {
@@ -39,12 +39,12 @@ pub fn now() -> ZonedDateTime {
     ZonedDateTime::now()
 }
 
-/// The present, as states have their times.
+/// The present as a time of a state.
 pub fn now_ns() -> TimeNs {
     TimeNs(i64::try_from(now().timestamp().as_nanosecond()).unwrap_or(i64::MAX))
 }
 
-/// A time as people read it: local, to the second.
+/// A time for people: local, to the second.
 pub fn local(time: TimeNs) -> String {
     match Timestamp::from_nanosecond(i128::from(time.0)) {
         Ok(time) => time.to_zoned_datetime(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string(),
@@ -88,7 +88,7 @@ fn absolute(text: &str, zone: &TimeZone) -> Option<Timestamp> {
     if let (true, Ok(date)) = (is_date_alone, text.parse::<Date>()) {
         return end_of(date, zone);
     }
-    // A date at least: `13:45` alone is a time of today.
+    // It needs a date: `13:45` alone is a time of today.
     let is_date = text.len() > "2026-11-24".len() && text.contains('-');
     let local: DateTime = text.parse().ok().filter(|_| is_date)?;
     Some(local.to_zoned_datetime(zone.clone()).ok()?.timestamp())
@@ -141,7 +141,7 @@ fn day_and_time(words: &[&str], now: &ZonedDateTime) -> Option<Timestamp> {
     match words[..] {
         ["now"] => Some(now.timestamp()),
         [time] if time_of(time).is_some() => {
-            // One that is still to come was meant of yesterday.
+            // If the time is still to come today, it means yesterday's.
             let today = at_time(now.date(), time_of(time)?, zone)?;
             let is_to_come = today > now.timestamp();
             if is_to_come { at_time(now.date().yesterday().ok()?, time_of(time)?, zone) } else { Some(today) }
@@ -193,7 +193,7 @@ mod tests {
 
     /// A Tuesday, in a zone that has summer time.
     fn now() -> ZonedDateTime {
-        // Spelt out, since machines without a database of time zones run this, too.
+        // Spelled out, since this also runs on machines without a database of time zones.
         let zone = TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
         "2026-11-24T14:30:00".parse::<DateTime>().unwrap().to_zoned_datetime(zone).unwrap()
     }
@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn days_are_those_of_the_calendar_also_when_the_clocks_change() {
-        // Five weeks before it was summer: the day had other hours.
+        // Five weeks before, it was summer: the hours were shifted.
         assert_eq!(read("5 weeks ago").as_deref(), Some("2026-10-20 14:30:00"));
         assert_eq!(read("840 hours ago").as_deref(), Some("2026-10-20 15:30:00"));
     }

@@ -28,7 +28,7 @@ impl Receiver<'_> {
         Ok(self.volume.write_all(ino, at_bytes, bytes, false)?)
     }
 
-    /// Verifies content by the checksums of pointers.
+    /// Compares content with the checksums of its pointers.
     fn verify(&self, at_bytes: u64, pointers: &[(u32, u32)], bytes: &[u8]) -> Result<(), Wrong> {
         let block_bytes = self.header.block_bytes as usize;
         let is_whole = block_bytes > 0
@@ -62,14 +62,14 @@ impl Receiver<'_> {
             .filter(|end| i64::try_from(*end).is_ok())
             .ok_or_else(|| Wrong::Frame("a hole beyond the largest file".to_owned()))?;
         let size_bytes = self.volume.run(|vfs, _| vfs.getattr(ino))?.size_bytes;
-        // Behind the end there is nothing that a hole could be made in.
+        // There is nothing after the end of the file to make a hole in.
         let end_bytes = if is_reserved { end_bytes } else { end_bytes.min(size_bytes) };
         if at_bytes >= end_bytes {
             return Ok(());
         }
         let mode = if is_reserved { Allocate::KeepSize } else { Allocate::PunchHole };
         let mut next = Some(at_bytes);
-        // What is reserved may have had content.
+        // A reserved block may have had content.
         if is_reserved {
             self.hole(ino, (at_bytes, len_bytes), false)?;
         }

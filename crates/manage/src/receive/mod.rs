@@ -27,16 +27,16 @@ use firnfs_format::{DecodeError, Epoch, InodeNo};
 use firnfs_volume::Volume;
 use names::Staging;
 
-/// Why a stream was not received. The volume is as it was before.
+/// Why a stream was not received. The volume has not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReceiveError {
-    /// The stream ended before its end. Everything before was right.
+    /// The stream ended too early. Everything before was correct.
     #[error("the stream ends at byte {at_bytes}, before its end")]
     Cut {
-        /// Where.
+        /// Where it ended.
         at_bytes: u64,
     },
-    /// Bytes that are no stream.
+    /// The bytes are no stream, or a damaged one.
     #[error("the stream is damaged at byte {at_bytes}: {why}")]
     Damaged {
         /// Where the frame begins.
@@ -52,13 +52,13 @@ pub enum ReceiveError {
         /// What is wrong.
         why: String,
     },
-    /// The stream is not for this volume, or not for the state in which it is.
+    /// The stream is for another volume, or for another state of this one.
     #[error("{0}")]
     Unfit(String),
-    /// The volume.
+    /// The volume failed.
     #[error(transparent)]
     Fs(#[from] FsError),
-    /// Where the stream comes from.
+    /// The stream could not be read.
     #[error("reading the stream: {0}")]
     Io(#[from] std::io::Error),
 }
@@ -66,7 +66,7 @@ pub enum ReceiveError {
 /// What was received.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Received {
-    /// The snapshot that it is now.
+    /// The snapshot that it has become.
     pub point: Point,
     /// Files and directories that differed.
     pub files: u64,
@@ -79,15 +79,15 @@ pub struct Received {
 /// The state that a volume received last.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LastReceived {
-    /// Volume that it came from.
+    /// The volume that it came from.
     pub uuid: [u8; 16],
-    /// Number of its checkpoint there.
+    /// The number of its checkpoint there.
     pub epoch: Epoch,
-    /// Name of the snapshot that it is here.
+    /// The name of its snapshot here.
     pub name: String,
 }
 
-/// How the frames may follow each other.
+/// The order in which frames may follow each other.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Phase {
     Losing,
@@ -108,8 +108,8 @@ struct Receiver<'v> {
     content_bytes: u64,
 }
 
-/// Receives a stream into a volume that nobody else uses, as a snapshot called `name`, and closes the volume. `watch` gets the files that
-/// are done, and the bytes of the stream so far.
+/// Receives a stream into a volume that nobody else uses, as a snapshot called `name`, and closes the volume. `watch` gets the
+/// number of files that are complete, and the bytes of the stream so far.
 ///
 /// # Errors
 /// See [`ReceiveError`]: nothing has changed then.
@@ -122,7 +122,7 @@ pub fn receive(
     let result = receive_all(&volume, stream, name, watch);
     match &result {
         Ok(_) => volume.close()?,
-        // What was held back goes with the store.
+        // What was held back is dropped together with the store.
         Err(_) => drop(volume.into_vfs()),
     }
     result
@@ -151,7 +151,7 @@ fn receive_all(
     Ok(Received { point, files, content_bytes, bytes: stream.at_bytes() })
 }
 
-/// Why a frame was not carried out.
+/// Why a frame was not applied.
 enum Wrong {
     Frame(String),
     Fs(FsError),
@@ -167,7 +167,7 @@ impl Wrong {
     fn at(self, at_bytes: u64) -> ReceiveError {
         match self {
             Self::Frame(why) => ReceiveError::Wrong { at_bytes, why },
-            // The volume's own troubles; everything else is the stream's.
+            // The volume failed; everything else is the stream's fault.
             Self::Fs(
                 error @ (FsError::NoSpace | FsError::Io(_) | FsError::Corrupt { .. } | FsError::ReadOnly(_)),
             ) => ReceiveError::Fs(error),
@@ -217,10 +217,10 @@ impl Receiver<'_> {
         Ok(())
     }
 
-    /// A number that a stream may speak of.
+    /// An inode number that a stream may name.
     fn users(&self, ino: InodeNo) -> Result<InodeNo, Wrong> {
         let is_staging = self.staging.as_ref().is_some_and(|staging| staging.dir == ino);
-        // Neither of a state nor of a clone.
+        // The number of a file of the present, not of a state or a clone.
         let is_whole = local(ino) == ino;
         let is_users = ino == InodeNo::ROOT || ino >= InodeNo::FIRST_USER && is_whole;
         if is_users && !is_staging {
@@ -299,7 +299,7 @@ pub fn last_received(volume: &Volume<Lfs>) -> Result<Option<LastReceived>, FsErr
     Ok(parse())
 }
 
-/// Notes what the volume is about to have received, without a change of the times that the stream gave its root directory.
+/// Notes the state that the volume is about to have received. The root directory keeps the times that the stream gave it.
 fn note_received(volume: &Volume<Lfs>, header: &StreamHeader, name: &str) -> Result<(), FsError> {
     let mut value = header.uuid.to_vec();
     value.extend_from_slice(&header.to.0.to_le_bytes());

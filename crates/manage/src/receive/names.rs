@@ -1,5 +1,5 @@
-//! Names: what is lost goes to a directory of its own, in which new inodes are made, too; from there everything gets its names. So no name is
-//! in the way of another, and no directory can come to lie in itself.
+//! Names: a file that loses its name goes to a staging directory, new inodes are made there, too, and from there everything gets
+//! its names. So no name is in the way of another, and no directory can become its own descendant.
 
 use super::{Receiver, Wrong};
 use firnfs::FsError;
@@ -10,16 +10,16 @@ use firnfs_format::{InodeNo, TimeNs};
 
 const ROOT_CALLER: Caller = Caller { uid: 0, gid: 0, umask: 0 };
 
-/// How often a number is waited for whose last file is still being freed.
+/// How often to wait for a number whose last file is still being freed.
 const WAITS_MAX: u32 = 100;
 
-/// The directory for what has no name at the moment.
+/// The staging directory: it holds what has no name at the moment.
 pub(super) struct Staging {
     pub dir: InodeNo,
     name: Vec<u8>,
-    /// Directories in it that are gone afterwards.
+    /// Directories in it that the newer state does not have.
     gone: Vec<InodeNo>,
-    /// The root directory before.
+    /// The attributes of the root directory before.
     root: Attr,
 }
 
@@ -55,7 +55,7 @@ impl Receiver<'_> {
         Ok(())
     }
 
-    /// Removes directories that are gone: all that they had is lost by now.
+    /// Removes the directories that are gone; they have lost all their names by now.
     pub(super) fn remove_gone(&mut self) -> Result<(), Wrong> {
         let Some(staging) = &mut self.staging else { return Ok(()) };
         let (dir, gone) = (staging.dir, std::mem::take(&mut staging.gone));
@@ -96,7 +96,7 @@ impl Receiver<'_> {
                 vfs.make(btime, ROOT_CALLER, parent, name, node, false)
             });
             match made {
-                // The file that had the number is gone when that is in the log, and all of its blocks are freed.
+                // The file that had the number is gone when its deletion is in the log and all of its blocks are freed.
                 Err(FsError::Exists) => {
                     self.volume.sync(Scope::All)?;
                     self.volume.background()?
@@ -127,7 +127,7 @@ impl Receiver<'_> {
         Ok(())
     }
 
-    /// Everything has its names: what still has one in the directory for the others loses it.
+    /// Everything has its names: removes the names that are left in the staging directory.
     pub(super) fn end_names(&mut self) -> Result<(), Wrong> {
         let Some(Staging { dir, name, root, .. }) = self.staging.take() else { return Ok(()) };
         loop {
@@ -173,7 +173,7 @@ impl Receiver<'_> {
         }
     }
 
-    /// The directory for what has no name, made when it is needed, with a number that the sending volume had not used.
+    /// The staging directory. Makes it when it is first needed, with a number that the sending volume had not used.
     fn staging_dir(&mut self) -> Result<InodeNo, Wrong> {
         if let Some(staging) = &self.staging {
             return Ok(staging.dir);

@@ -1,4 +1,4 @@
-//! A stream as frames.
+//! Reads a stream as frames.
 
 use super::ReceiveError;
 use firnfs_format::stream::{FRAME_HEADER_BYTES, Frame, FrameHeader, STREAM_HEADER_BYTES, StreamHeader};
@@ -8,7 +8,7 @@ use std::io::Read;
 pub struct StreamReader<'r> {
     input: &'r mut dyn Read,
     header: StreamHeader,
-    /// What checksums begin with.
+    /// The value that checksums start from.
     stream: u32,
     /// Number of the next frame.
     number: u32,
@@ -43,7 +43,7 @@ impl<'r> StreamReader<'r> {
         &self.header
     }
 
-    /// Bytes read so far, all of them right.
+    /// Bytes read so far, all of them correct.
     #[must_use]
     pub fn at_bytes(&self) -> u64 {
         self.at_bytes
@@ -68,7 +68,7 @@ impl<'r> StreamReader<'r> {
     }
 }
 
-/// Reads all of `bytes`; a frame that begins at `at_bytes` needs them.
+/// Reads all of `bytes`, which belong to the frame at `at_bytes`.
 fn fill(input: &mut dyn Read, bytes: &mut [u8], at_bytes: u64) -> Result<(), ReceiveError> {
     input.read_exact(bytes).map_err(|error| match error.kind() {
         std::io::ErrorKind::UnexpectedEof => ReceiveError::Cut { at_bytes },

@@ -19,7 +19,7 @@ struct Run {
 }
 
 impl Sender<'_> {
-    /// Sends what changed of an inode, but for its names.
+    /// Sends the changes of an inode, except those of its names.
     pub(super) fn content_of(&mut self, at: usize) -> Result<(), SendError> {
         let Item { ino, kind: Some(kind), is_same, .. } = self.items[at] else { return Ok(()) };
         let after = self.to.named(self.volume, ino)?.ok_or(FsError::NotFound)?;
@@ -47,7 +47,7 @@ impl Sender<'_> {
             self.content_bytes += bytes.len() as u64;
             return self.frames.put(&Frame::Content { ino, at_bytes: 0, pointers: Vec::new(), bytes });
         }
-        // What was in the inode record is in no block.
+        // Content in the inode record was in no block.
         let inode = before.map_or(Ok(None), |state| state.named(self.volume, ino))?;
         let before = before.filter(|_| inode.is_some_and(|inode| matches!(inode.body, Body::Blocks)));
         let end = BlockIndex(after.size_bytes.div_ceil(u64::from(self.block_bytes)));
@@ -90,7 +90,7 @@ impl Sender<'_> {
         };
         let at_bytes = first.saturating_mul(block_bytes);
         let end_bytes = first.saturating_add(count).saturating_mul(block_bytes);
-        // A truncation frees what lies behind the last block.
+        // A truncation frees what lies after the last block.
         let end_bytes =
             if is_reserved { end_bytes } else { end_bytes.min(size_bytes.next_multiple_of(block_bytes)) };
         if at_bytes >= end_bytes {

@@ -28,13 +28,13 @@ use std::io::Write;
 /// Why a state was not sent.
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
-    /// The caller wanted it no more.
+    /// The caller has stopped it.
     #[error("stopped")]
     Stopped,
-    /// The volume.
+    /// The volume failed.
     #[error(transparent)]
     Fs(#[from] FsError),
-    /// Where the stream goes to.
+    /// The stream could not be written.
     #[error("writing the stream: {0}")]
     Io(#[from] std::io::Error),
 }
@@ -63,9 +63,9 @@ pub struct Sent {
     pub bytes: u64,
 }
 
-/// Writes what state `to` has and state `from` has not; all of it if there is none. The first `skip_bytes` are left out: the receiver has
-/// them. It goes on as long as `go_on` returns true, which is asked at every inode. Keeps some 24 bytes in memory for each inode that
-/// differs, and the names of one directory.
+/// Sends what state `to` has and state `from` does not have; all of `to` if `from` is `None`. Leaves out the first `skip_bytes`,
+/// which the receiver has. Continues while `go_on`, called for every inode, returns true. Keeps some 24 bytes in memory for each
+/// inode that differs, and the names of one directory.
 ///
 /// # Errors
 /// `Stopped`; `NotFound` if a state is not retained; `Invalid` if `from` is not the older one; `Corrupt`, `Io`.
@@ -155,7 +155,7 @@ impl State {
         in_view(self.view, ino)
     }
 
-    /// An inode that has a name.
+    /// An inode that has a name; `None` if it has none.
     fn named(self, volume: &Volume<Lfs>, ino: InodeNo) -> Result<Option<Inode>, FsError> {
         match volume.run_quietly(|vfs, _| Ok(vfs.store_mut().inode(self.ino(ino))?.clone())) {
             Ok(inode) => Ok(Some(inode).filter(|inode| inode.nlink > 0)),
@@ -171,9 +171,9 @@ struct Item {
     ino: InodeNo,
     /// It was a directory.
     was_dir: bool,
-    /// What it is afterwards; `None`: it is gone.
+    /// What it is in the newer state; `None` if it is gone.
     kind: Option<Kind>,
-    /// It was there before, and it is the same file.
+    /// Both states have it, and it is the same file.
     is_same: bool,
 }
 
@@ -183,13 +183,13 @@ struct Sender<'s> {
     to: State,
     block_bytes: u32,
     items: Vec<Item>,
-    /// Numbers that other files have now.
+    /// Numbers that other files have in the newer state.
     replaced: BTreeSet<InodeNo>,
     frames: Frames<'s>,
     content_bytes: u64,
 }
 
-/// Finds what differs, in the order of inode numbers, and the numbers that other files have now.
+/// Finds what differs, in the order of inode numbers, and the numbers that other files have in the newer state.
 fn find_items(
     volume: &Volume<Lfs>,
     from: Option<State>,
@@ -233,13 +233,13 @@ fn find_items(
 /// The stream, frame by frame.
 struct Frames<'s> {
     out: &'s mut dyn Write,
-    /// What checksums begin with.
+    /// The value that checksums start from.
     stream: u32,
     /// Number of the next frame.
     number: u32,
-    /// Bytes so far, those included that are left out.
+    /// Bytes so far, including those left out.
     at_bytes: u64,
-    /// Bytes that are left out.
+    /// Bytes to leave out.
     skip_bytes: u64,
     buffer: Vec<u8>,
 }
@@ -262,7 +262,7 @@ impl<'s> Frames<'s> {
         Ok(())
     }
 
-    /// Passes a frame of content by that the receiver has, without making it. False if it has to be made.
+    /// Skips a frame of content that the receiver has, without making it. False if it has to be made.
     fn pass(&mut self, blocks: usize, content_bytes: usize) -> bool {
         let end_bytes = self.at_bytes + (content_overhead_bytes(blocks) + content_bytes) as u64;
         let is_passed = end_bytes <= self.skip_bytes;

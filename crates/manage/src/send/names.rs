@@ -24,7 +24,7 @@ impl Sender<'_> {
         self.frames.put(&Frame::NamesEnd)
     }
 
-    /// If a directory is gone, or another one has its number, all of its names are lost.
+    /// Sends that a directory loses all of its names, if it is gone or another one has its number.
     fn lost_names(&mut self, at: usize) -> Result<(), SendError> {
         let Item { ino: dir, was_dir, is_same, .. } = self.items[at];
         let Some(from) = self.from.filter(|_| was_dir) else { return Ok(()) };

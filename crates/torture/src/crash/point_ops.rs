@@ -1,5 +1,6 @@
-//! Histories with retained points: users overwrite, remove and rename what points have seen, the cleaner moves it, and points are made and
-//! dropped in between, more than one drop after the other, also across remounts. Clones of them are made, changed and deleted.
+//! Histories with retained points: users overwrite, remove and rename files that points have seen, the cleaner moves their
+//! blocks, and points are made and dropped in between, several drops in a row, also across remounts. Clones of points are made,
+//! changed and deleted.
 
 use super::op::{CLONES, Op};
 use super::shape::{History, overwrite};
@@ -97,7 +98,7 @@ fn point(history: &History) -> Op {
     make(&history.world, format!("p{}", history.ops.len())).unwrap_or(Op::Sync)
 }
 
-/// The name is one that no point has had: what is being dropped keeps its own.
+/// Makes a point with a name that no point has had: a point that is being dropped keeps its name.
 fn make(world: &World, name: String) -> Option<Op> {
     (world.points().len() < POINTS_MAX).then_some(Op::MakePoint(name))
 }
@@ -115,7 +116,7 @@ fn held_back(history: &History, rng: &mut Pcg64, tag: u64) -> Option<Op> {
     make(&history.world, name.clone()).map(|_| Op::HeldBack { changes: changes.ops, name })
 }
 
-/// Drops a point that no clone began as.
+/// Drops a point that is not the origin of a clone.
 fn drop_of_one(world: &World, rng: &mut Pcg64) -> Option<Op> {
     let is_free = |name: &&String| !world.clones().any(|(_, point)| point == *name);
     let names: Vec<&String> = world.points().keys().filter(is_free).collect();
@@ -135,7 +136,7 @@ fn drop_of_clone(world: &World, rng: &mut Pcg64) -> Option<Op> {
     clones.choose(rng).map(|name| Op::DropClone((*name).to_owned()))
 }
 
-/// Changes something in a clone, and often the same file in the volume itself: what the clone names dies there.
+/// Changes something in a clone, and often the same file in the volume itself: the block that the clone shares dies there.
 fn change_in_both(history: &mut History, rng: &mut Pcg64, tag: u64) {
     let Some((path, op)) = change_of_clone(&history.world, rng, tag) else { return };
     history.push(op);
@@ -147,7 +148,7 @@ fn change_in_both(history: &mut History, rng: &mut Pcg64, tag: u64) {
     }
 }
 
-/// A change, or a sync, of something in a clone; and the path in the volume itself of what it began as.
+/// A change or a sync of something in a clone, and the path in the volume itself of the original.
 fn change_of_clone(world: &World, rng: &mut Pcg64, tag: u64) -> Option<(String, Op)> {
     let clones: Vec<&str> = world.clones().map(|(name, _)| name).collect();
     let above = format!("{CLONES}{}/", clones.choose(rng)?);
@@ -162,7 +163,7 @@ fn change_of_clone(world: &World, rng: &mut Pcg64, tag: u64) -> Option<(String, 
             Op::Write { path, at_bytes, len_bytes: rng.random_range(1..20_000), tag }
         }
         0..5 => Op::Write { path, at_bytes: 0, len_bytes: rng.random_range(1..9_000), tag },
-        // The record is the clone's own then, and all that it leads to is shared.
+        // Then the record is the clone's own, and it shares everything below the record.
         5 => Op::SetXattr { path, name: "k".into(), len_bytes: rng.random_range(1..5_000), tag },
         11..15 => Op::Chmod { path, mode: rng.random_range(0..0o1000) },
         6 => Op::Unlink(path),
@@ -175,7 +176,7 @@ fn change_of_clone(world: &World, rng: &mut Pcg64, tag: u64) -> Option<(String, 
     Some((below, op))
 }
 
-/// Points made and dropped between the operations of another history on a volume that holds `world`.
+/// Points made and dropped between the operations of another history, on a volume that holds `world`.
 pub(super) fn among(world: &World, ops: Vec<Op>, seed: u64) -> Vec<Op> {
     let mut rng = seeded(seed, "points between");
     let mut history = History { ops: Vec::new(), world: world.clone() };

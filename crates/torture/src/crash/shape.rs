@@ -1,6 +1,6 @@
 //! Histories with a focus that neither bounded enumeration nor an even mixture reaches: directories of many blocks and of many
-//! names, open files without names, volumes with hardly any room while all logs are written, files that are put in order in
-//! idle time, quotas, retained points.
+//! names, open files without names, volumes with hardly any room while all logs are written, files that are coalesced in idle
+//! time, quotas, retained points.
 
 use super::generate::random_op;
 use super::op::Op;

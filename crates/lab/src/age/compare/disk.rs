@@ -1,6 +1,7 @@
-//! A file system of any kind on a disk of its own: an image file that was written through once, behind a loop device with direct I/O.
+//! A file system of any kind on a disk of its own: an image file that was written through once, behind a loop device with direct
+//! I/O.
 //!
-//! Everything is undone when it is dropped: unmounted, detached, removed. Caller: `compare`.
+//! Dropping it undoes everything: unmounts, detaches, removes. Caller: `compare`.
 
 use crate::error::LabError;
 use crate::micro::library::preallocate;

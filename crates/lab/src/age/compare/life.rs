@@ -1,7 +1,7 @@
-//! A workload on a mounted file system: each operation is timed, what it wrote is made durable as the workload's time passes, and its
-//! life is cut into stages of as many records each.
+//! Runs a workload on a mounted file system: times each operation, makes what was written durable as the workload's time passes,
+//! and cuts the file system's life into stages of as many records each.
 //!
-//! Caller: `compare`, which looks at the file system between two stages.
+//! Caller: `compare`, which examines the file system between two stages.
 
 use super::disk::Disk;
 use crate::age::replay::{Fault, Posix, Spot, Target};

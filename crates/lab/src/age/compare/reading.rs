@@ -1,4 +1,4 @@
-//! Reads whole trees, and copies them: each directory in the order in which it lists its files, as grep -r, tar and cp do.
+//! Reads and copies whole trees: each directory in the order in which it lists its files, as grep -r, tar and cp do.
 
 use crate::error::LabError;
 use crate::micro::stop::Stop;

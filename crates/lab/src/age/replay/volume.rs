@@ -1,5 +1,5 @@
-//! A volume of firnfs in this process as a target. Its clock shows the time of the workload, so that files have the ages that they should, and
-//! background work is done by the same thread when it is due: the same workload makes the same requests to the device.
+//! A target: a volume of firnfs in this process. Its clock shows the time of the workload, so that files have the right ages. The
+//! same thread does background work when it is due, so the same workload makes the same requests to the device.
 
 use super::posix::content;
 use super::{Fault, Spot, Target};

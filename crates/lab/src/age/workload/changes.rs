@@ -1,7 +1,7 @@
 //! What happened between two snapshots (section 3.2): files created, deleted, modified and replaced.
 //!
-//! Times: of a create and of a change, the time in the inode; of a delete, which leaves none, a random moment between the two snapshots. The same
-//! number with another generation is another file: the old one is deleted just before the new one is made.
+//! Times: a create and a change have the time in the inode. A delete leaves none, so it gets a random time between the two
+//! snapshots. The same number with another generation is another file: the old one is deleted just before the new one is made.
 
 use super::{Act, Event, ROOT};
 use crate::age::snapshot::{DIRECTORY, Entry, Extent, REGULAR, Snapshot};

@@ -1,7 +1,8 @@
-//! Aging workloads from a git repository: what a developer's disk lives through. It begins with a clone: the state before the oldest commit. Each commit of the first-parent history changes the files that
-//! it names, at its time, as a checkout does: a changed file is deleted and made anew. A build follows, whose products are synthetic: an object
-//! for each changed source, a program that is linked again, and temporary files of the preset for engineering. Now and then the developer looks at
-//! an older state: the files that changed since are checked out as they were, and then as they are.
+//! Aging workloads from a git repository: the life of a developer's disk. It begins with a clone: the state before the oldest commit. Each
+//! commit of the first-parent history then changes the files that it names, at its time, as a checkout does: a changed file is deleted and
+//! made anew. After some commits a build follows, with synthetic products: an object for each changed source, a program that is linked
+//! again, and temporary files of the preset for engineering. Now and then the developer checks out an older state, and the present one
+//! again.
 
 use super::profile::{Preset, Profile};
 use super::{Act, Counts, Emitter, Event, ROOT};

@@ -1,5 +1,5 @@
-//! The random ager of Herrin and Finkel, as a contrast: files of random sizes are made and deleted at random until the file system is as full
-//! as it should be, and then for as long as wanted. It has no days, no neighbours and no bursts.
+//! The random ager of Herrin and Finkel, as a contrast: makes and deletes files of random sizes at random until the file system
+//! is as full as it should be, and then for as long as wanted. It has no days, no neighbours and no bursts.
 
 use super::{Act, Counts, Emitter, Event, ROOT};
 use crate::error::LabError;

@@ -1,4 +1,4 @@
-//! Retained points: making and dropping them, and what they show below `.firn/history`.
+//! Retained points: makes and drops them, and looks at what they show below `.firn/history`.
 
 use super::OpenVolume;
 use crate::crash::contents::Shared;
@@ -17,7 +17,7 @@ use firnfs_volume::Volume;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Steps of background work after which a drop, or a checkpoint, has to be at its end.
+/// Steps of background work within which a drop or a checkpoint has to end.
 const STEPS_MAX: u32 = 20_000;
 
 /// What a store that retains states does with them.
@@ -31,7 +31,7 @@ pub(crate) struct Keeper<S: Engine> {
 }
 
 impl<S: Engine> Keeper<S> {
-    /// Of a store that has no room for a single state.
+    /// For a store that has no room for any state.
     pub const NONE: Self = Self {
         make: |_, _| Err(FsError::NoSpace),
         drop: |_, _| Err(FsError::NotFound),
@@ -58,19 +58,19 @@ impl<S: Engine> OpenVolume<S> {
         }
     }
 
-    /// After an error the changes are in memory still: the volume has to be mounted anew.
+    /// After an error the changes are still in memory, so the volume has to be mounted again.
     pub(super) fn hold_back(&mut self, changes: &[Op], name: &str) -> Result<(), FsError> {
         (self.keeper.hold_back)(&self.volume)?;
         let done = changes.iter().try_for_each(|op| self.carry_out(op));
         let done = done.and_then(|()| (self.keeper.make)(&self.volume, name));
         if done.is_err() {
-            // No request may be under way when the next mount begins. What fails here is reported already.
+            // No request may be under way when the next mount begins. An error here is reported already.
             let _ = self.volume.sync(Scope::All);
         }
         done
     }
 
-    /// What all points show that nobody drops.
+    /// What all points show that are not being dropped.
     pub(super) fn points(&self, shared: Option<&Shared<'_>>) -> Result<BTreeMap<String, Arc<Tree>>, String> {
         let names = self.titles().map_err(|e| e.to_string())?;
         let mut points = BTreeMap::new();
@@ -83,7 +83,7 @@ impl<S: Engine> OpenVolume<S> {
         Ok(points)
     }
 
-    /// All clones, with the points that they began as, and what they have.
+    /// All clones, with their origins and their contents.
     pub(super) fn clones(
         &self,
         shared: Option<&Shared<'_>>,
@@ -117,7 +117,7 @@ impl<S: Engine> OpenVolume<S> {
         })
     }
 
-    /// The attributes that an inode has, or had: the permissions of the past are shown as far as the present gives them, too.
+    /// The attributes that an inode has or had. The past shows only permissions that the present still gives.
     pub(super) fn attr(&self, ino: InodeNo) -> Result<Attr, FsError> {
         let attr = self.volume.run(|vfs, _| vfs.getattr(ino))?;
         if !is_past(ino) {
@@ -130,7 +130,7 @@ impl<S: Engine> OpenVolume<S> {
         }
     }
 
-    /// An attribute that an inode has, or had, whoever may see it now.
+    /// An attribute that an inode has or had, even if it is withheld now.
     pub(super) fn xattr(&self, ino: InodeNo, name: &[u8]) -> Result<Vec<u8>, FsError> {
         if !is_past(ino) {
             return self.volume.run(|vfs, _| vfs.getxattr(ino, name));
@@ -165,7 +165,7 @@ fn drop_clone(volume: &Volume<Lfs>, name: &str) -> Result<(), FsError> {
     volume.pump();
     until(volume, |lfs| lfs.durable_epoch() > stated)?;
     until(volume, |lfs| !lfs.is_erasing())?;
-    // What is gone stays gone.
+    // A dropped point must not come back.
     volume.sync(Scope::All)
 }
 
@@ -215,7 +215,7 @@ fn settle(volume: &Volume<Lfs>, all: bool) -> Result<(), String> {
     }
 }
 
-/// Works until something is so.
+/// Does background work until a condition holds.
 fn until(volume: &Volume<Lfs>, is_so: impl Fn(&Lfs) -> bool) -> Result<(), FsError> {
     for _ in 0..STEPS_MAX {
         if volume.run_quietly(|vfs, _| Ok(is_so(vfs.store())))? {
