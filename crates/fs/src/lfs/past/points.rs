@@ -177,7 +177,7 @@ impl Lfs {
     /// Drops all automatic points.
     ///
     /// # Errors
-    /// `NotPermitted`, with nothing dropped, if there are points with names; `Room` until all are gone.
+    /// `NotPermitted`, with nothing dropped, if there are clones or points with names; `Room` until all points are gone.
     pub(in crate::lfs) fn give_up_history(&mut self) -> Outcome<()> {
         if !self.tables.branches.is_empty() {
             return Err(FsError::NotPermitted("to shrink a volume that has clones").into());
