@@ -37,11 +37,12 @@ pub fn register<S: Operations>(
 ) -> Done<Begin> {
     stat::register(session.registry_mut(), Arc::downgrade(volume));
     quota::service::register(session.registry_mut(), Arc::downgrade(volume));
+    // A freeze ends first: what is ended after it may wait for the thaw, as a resize does.
+    freeze::service::register(volume, session);
     let begin = S::register_own(volume, session, plan);
     if !plan.daemon {
         session.before_close(notify::stopping);
     }
-    freeze::service::register(volume, session);
     if let Some((listener, source)) = metrics {
         metrics::serve(listener, volume, session, source)?;
     }

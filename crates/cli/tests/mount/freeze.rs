@@ -4,7 +4,9 @@ use crate::common::{Kind, Mount, can_mount, eventually, firn, firn_json, firn_ok
 use std::fs;
 use std::io::Read;
 use std::path::Path;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 const WRITERS: u64 = 3;
@@ -122,4 +124,24 @@ fn a_freeze_that_nobody_ends_ends_by_itself_and_thaw_says_so() {
     mount.umount();
     assert!(began.elapsed() < Duration::from_secs(60));
     firn_ok(&["fsck", mount.image.to_str().unwrap()]);
+}
+
+#[test]
+fn an_unmount_ends_the_freeze_that_a_resize_waits_for() {
+    if !can_mount() {
+        return;
+    }
+    let mount = Mount::with(Kind::Image, "256M", &[]);
+    let (mnt, image) = (mount.mnt.to_str().unwrap(), mount.image.to_str().unwrap());
+    fs::write(mount.path("file"), vec![1; 100 << 20]).unwrap();
+    firn_ok(&["freeze", mnt, "--timeout", "600"]);
+    let mut shrink = Command::new(env!("CARGO_BIN_EXE_firn")).args(["resize", mnt, "160M"]).spawn().unwrap();
+    // Nothing tells that it waits.
+    thread::sleep(Duration::from_millis(500));
+    assert!(shrink.try_wait().unwrap().is_none());
+    let began = Instant::now();
+    mount.umount();
+    assert!(began.elapsed() < Duration::from_secs(60));
+    assert!(!shrink.wait().unwrap().success(), "the volume was closed under it");
+    firn_ok(&["fsck", image]);
 }
