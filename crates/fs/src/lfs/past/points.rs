@@ -120,7 +120,13 @@ impl Lfs {
     /// are checkpoints then, so that they can be points.
     pub(in crate::lfs) fn keeps_commits(&self) -> bool {
         let Retention { percent, rules } = &self.tables.points.retention;
-        *percent > 0 && rules.iter().any(|rule| rule.every_s == 0) && !self.writer.is_held_back
+        let is_wanted = *percent > 0 && rules.iter().any(|rule| rule.every_s == 0);
+        is_wanted && !self.writer.is_held_back && self.may_have_points()
+    }
+
+    /// False for volumes that are too large for remnants, or whose live bytes are not counted by kind.
+    fn may_have_points(&self) -> bool {
+        self.can_have_remnants() && self.tables.usage.live().is_some()
     }
 
     /// True if a commit of that scope that a caller waits for becomes a point.
@@ -132,11 +138,7 @@ impl Lfs {
     fn wants_automatic_point(&mut self, now: TimeNs, occasion: Occasion) -> bool {
         let points = &self.tables.points;
         let is_wanted = points.retention.percent > 0 && !points.retention.rules.is_empty();
-        if !is_wanted
-            || self.refuse_while_resizing().is_err()
-            || !self.can_have_remnants()
-            || self.tables.usage.live().is_none()
-        {
+        if !is_wanted || self.refuse_while_resizing().is_err() || !self.may_have_points() {
             return false;
         }
         let last = points.list().last();
