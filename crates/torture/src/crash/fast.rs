@@ -14,7 +14,7 @@ use firnfs_device::{Clock, Device, MemDevice, SparseImage};
 use firnfs_format::TimeNs;
 use firnfs_manage::{check_ffs, format_ffs, open_ffs};
 use firnfs_sim::VirtualClock;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The start time, in nanoseconds since 1970.
 const START_NS: i64 = 1_700_000_000_000_000_000;
@@ -94,7 +94,13 @@ impl Subject for Fast {
     }
 
     fn promise(&self) -> Promise {
-        Promise::Ordered
+        static STATED: OnceLock<Promise> = OnceLock::new();
+        *STATED.get_or_init(|| {
+            let device = Arc::new(MemDevice::from_image(self.format()));
+            let clock = Arc::new(VirtualClock::at(START_NS));
+            let volume = open_ffs(device, self.options, AtimeMode::Noatime, clock);
+            Promise::stated_by(&volume.expect("a new volume can be opened"))
+        })
     }
 
     fn mount<'a>(&'a self, device: Arc<dyn Device>) -> Result<Box<dyn Mounted + 'a>, String> {

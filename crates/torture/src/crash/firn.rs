@@ -14,7 +14,7 @@ mod readers;
 
 use super::contents::{Plan, Shared};
 use super::op::Op;
-use super::subject::{Made, Mounted, Refusal, Replica, Subject};
+use super::subject::{Made, Mounted, Promise, Refusal, Replica, Subject};
 use super::tree::{Entry, NodeKind, Tree};
 use super::world::{FILE_MODE, acl_name, rdev_bytes};
 use firnfs::FsError;
@@ -38,7 +38,7 @@ pub(crate) use points::Keeper;
 use readers::SlowRead;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The start time, in nanoseconds since 1970.
 const START_NS: i64 = 1_700_000_000_000_000_000;
@@ -291,6 +291,16 @@ impl Subject for Firn {
         firnfs_manage::format_with_logs(&device, &self.mkfs, self.data_logs)
             .expect("the parameters of the subject make a volume");
         device.image()
+    }
+
+    fn promise(&self) -> Promise {
+        static STATED: OnceLock<Promise> = OnceLock::new();
+        *STATED.get_or_init(|| {
+            let device = Arc::new(MemDevice::from_image(self.format()));
+            let clock = Arc::new(VirtualClock::at(START_NS));
+            let volume = firnfs_manage::open(device, self.options, AtimeMode::Noatime, clock);
+            Promise::stated_by(&volume.expect("a new volume can be opened"))
+        })
     }
 
     fn mount<'a>(&'a self, device: Arc<dyn Device>) -> Result<Box<dyn Mounted + 'a>, String> {

@@ -3,7 +3,10 @@
 use super::contents::Shared;
 use super::op::Op;
 use super::tree::Tree;
+use firnfs::engine::Engine;
+use firnfs::store::Atomicity;
 use firnfs_device::{Device, SparseImage};
+use firnfs_volume::Volume;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -39,6 +42,21 @@ pub enum Promise {
     /// Once it was recovered: names are those after every operation on names that ended, and perhaps the one that was under way, or half
     /// of it; data is, per sector, a version since the last sync. A sector that was being written is old or new.
     Ordered,
+}
+
+impl Promise {
+    /// What a store states of itself ([`StoreFacts::atomicity`](firnfs::store::StoreFacts)).
+    ///
+    /// # Panics
+    /// If it states that a crash leaves nothing.
+    pub fn stated_by<S: Engine>(volume: &Volume<S>) -> Self {
+        let facts = volume.run(|vfs, _| Ok(vfs.facts())).expect("facts are known without a request");
+        match facts.atomicity {
+            Atomicity::Whole => Self::Whole,
+            Atomicity::Ordered => Self::Ordered,
+            Atomicity::Volatile => panic!("there is nothing to explore"),
+        }
+    }
 }
 
 /// A file system: firnfs, or a small one that proves that the explorer detects errors.
