@@ -18,6 +18,7 @@ fn content(n: u64) -> Vec<u8> {
 /// A volume with half-dead segments: every second of the files, written one after the other, is deleted.
 fn half_dead() -> Mount {
     let mount = Mount::with(Kind::Image, "128M", &[]);
+    mount.keep_no_history();
     (0..FILES).for_each(|n| fs::write(mount.path(&format!("f{n}")), content(n)).unwrap());
     mount.sync();
     (1..FILES).step_by(2).for_each(|n| fs::remove_file(mount.path(&format!("f{n}"))).unwrap());

@@ -162,6 +162,11 @@ impl Mount {
         self.mount_image(&[]);
     }
 
+    /// What is deleted or overwritten is dead then, and not a state's.
+    pub fn keep_no_history(&self) {
+        firn_ok(&["retain", self.mnt.to_str().unwrap(), "--off"]);
+    }
+
     pub fn sync(&self) {
         firn_ok(&["sync", self.mnt.to_str().unwrap()]);
     }
