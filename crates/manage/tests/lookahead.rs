@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{create, mkfs_options, mount, pattern};
+use common::{create, list, mkfs_options, mount, pattern};
 use firnfs::inode::Kind;
 use firnfs::lfs::Options;
 use firnfs_device::{CountingDevice, Device, MemDevice};
@@ -64,4 +64,47 @@ fn reads_in_sequence_are_few_and_fetch_everything_once() {
     assert!(cost <= 1.05, "{cost:.3}");
     // Steps of 128 KiB: about 800, and a few for the beginning and for metadata.
     assert!(reads <= 850, "{reads} reads");
+}
+
+/// 10,000 files of 1 KiB in 100 directories, listed and read in the order in which they were made, after a remount: bytes read from the
+/// device for each byte that the volume has of them, with their inodes, directories and tables.
+fn cost_of_small_files(inline_max_bytes: u32) -> (f64, u64) {
+    let size_bytes = 128 << 20;
+    let device = Arc::new(CountingDevice::new(MemDevice::new(size_bytes)));
+    format(&*device, &mkfs_options(size_bytes, inline_max_bytes)).unwrap();
+    let shared: Arc<dyn Device> = device.clone();
+    let (volume, _) = mount(&shared, Options::default());
+    for d in 0..100 {
+        let dir = create(&volume, InodeNo::ROOT, &format!("dir{d:02}"), Kind::Directory);
+        for n in 0..100 {
+            let file = create(&volume, dir, &format!("file{n:02}"), Kind::Regular);
+            volume.write_all(file, 0, &pattern(100 * d + n, 1024), false).unwrap();
+        }
+    }
+    volume.close().unwrap();
+    drop(volume);
+    let (volume, _) = mount(&shared, Options::default());
+    let live_bytes = volume.run(|vfs, _| Ok(vfs.store().live_bytes())).unwrap();
+    let before = device.counts();
+    let mut bytes = vec![0; 1024];
+    for (d, (_, _, dir)) in (0..).zip(list(&volume, InodeNo::ROOT)) {
+        for (n, (name, _, _)) in (0..).zip(list(&volume, dir)) {
+            let file = volume.run(|vfs, now| vfs.lookup(now, dir, name.as_bytes(), false)).unwrap().ino;
+            assert_eq!(volume.read(file, 0, &mut bytes).unwrap(), 1024);
+            assert!(bytes == pattern(100 * d + n, 1024), "{d}/{name}");
+        }
+    }
+    let counts = device.counts().since(&before);
+    (counts.read_bytes as f64 / live_bytes as f64, counts.reads)
+}
+
+#[test]
+fn small_files_that_are_read_in_the_order_of_their_making_are_read_about_once() {
+    for inline_max_bytes in [0, 2048] {
+        let (cost, reads) = cost_of_small_files(inline_max_bytes);
+        println!(
+            "inline up to {inline_max_bytes}: {cost:.3} bytes fetched for each byte of small files, {reads} reads"
+        );
+        assert!(cost <= 1.2, "inline up to {inline_max_bytes}: {cost:.3}");
+    }
 }
