@@ -57,13 +57,14 @@ load=$(cut -d ' ' -f 1 /proc/loadavg)
 # processor_ns PID: what all threads of a process have used of the processors.
 processor_ns() { awk '{ sum += $1 } END { printf "%.0f\n", sum }' /proc/"$1"/task/*/schedstat; }
 
-# rewrites SEED COUNT [TURNS WATCHER TERMINAL]: of the file, at random places; the last ones are durable in the end. COUNT writes in each of TURNS turns, in
-# which the watcher runs or is stopped. Prints for each turn: watched or alone, microseconds, and the processor times of the daemon and
-# of the watcher in nanoseconds.
+# rewrites SEED COUNT [TURNS WATCHER TERMINAL INTERVAL]: of the file, at random places; the last ones are durable in the end. COUNT writes in each of
+# TURNS turns, in which the watcher runs or is stopped. Prints for each pair of turns: INTERVAL; microseconds alone and watched; processor time of the
+# daemon, alone and watched, and of the watcher while it runs, in nanoseconds.
 rewrites() {
     perl -MIO::Handle -MTime::HiRes=time,sleep -e '
         STDOUT->autoflush(1);
-        my ($path, $blocks, $bytes, $each, $daemon, $seed, $count, $turns, $watcher, $terminal) = @ARGV;
+        my ($path, $blocks, $bytes, $each, $daemon, $seed, $count, $turns, $watcher, $terminal, $interval) = @ARGV;
+        my @pair;
         srand $seed;
         open my $file, "+<", $path or die "$path: $!\n";
         my $block = join "", map { chr int rand 256 } 1 .. $bytes;
@@ -78,7 +79,7 @@ rewrites() {
         my $n = 0;
         for my $turn (0 .. ($turns || 1) - 1) {
             # alone, watched, watched, alone, ...
-            my $is_watched = ($turn + 1 & 2) != 0;
+            my $is_watched = ($turn + 1 & 2) / 2;
             # script stops when what runs on its terminal does.
             kill $is_watched ? "CONT" : "STOP", $watcher, $terminal or die "firn watch has ended\n" if $watcher;
             sleep 0.1 if $watcher;
@@ -93,8 +94,9 @@ rewrites() {
             $file->sync or die "fsync: $!\n";
             my $us = int(1e6 * (time - $began));
             my @after = map { $used->($_) } $daemon, $watcher || 0;
-            printf "%s %d %d %d\n", $is_watched ? "watched" : "alone", $us, $after[0] - $before[0], $after[1] - $before[1]
-                if $watcher;
+            $pair[$is_watched] = [$us, map { $after[$_] - $before[$_] } 0, 1];
+            my ($alone, $watched) = @pair;
+            print join(" ", $interval, $alone->[0], $watched->[0], $alone->[1], @$watched[1, 2]), "\n" if $watcher && $turn % 2;
         }
     ' "$dir/mnt/file" $((file_mib * 1024 / BLOCK_KIB)) $((BLOCK_KIB * 1024)) "$BLOCKS_OF_AN_FSYNC" "$daemon" "$@"
 }
@@ -125,15 +127,11 @@ unwatch() {
     watcher=''
 }
 
-# measure INTERVAL: adds a line to the samples for each pair: the interval; microseconds alone and watched; processor time of the daemon, alone and watched, and
-# of the watcher.
+# measure INTERVAL: adds what `rewrites` prints to the samples.
 measure() {
     "$firn" sync "$dir/mnt"
     watch "$1"
-    rewrites 1 "$writes" $((2 * pairs)) "$watcher" "$script" | awk -v interval="$1" '
-        { us[$1] = $2; daemon[$1] = $3; own[$1] = $4 }
-        NR % 2 == 0 { print interval, us["alone"], us["watched"], daemon["alone"], daemon["watched"], own["watched"]; fflush() }
-    ' | tee -a "$dir/samples"
+    rewrites 1 "$writes" $((2 * pairs)) "$watcher" "$script" "$1" | tee -a "$dir/samples"
     unwatch
 }
 
@@ -179,6 +177,8 @@ until mountpoint -q "$dir/mnt"; do
     kill -0 $daemon 2>/dev/null || die "cannot mount: $(cat "$dir/daemon.log")"
     sleep 0.01
 done
+# Dropping states is work that comes and goes.
+"$firn" retain "$dir/mnt" --off >/dev/null
 head -c $((file_mib << 20)) /dev/urandom >"$dir/mnt/file"
 # From the first pair on, the log is as scattered as it stays.
 rewrites 0 $scattering
