@@ -29,9 +29,9 @@ use std::sync::Arc;
   firn retain /mnt --off                           no state but those with a name
 
 A rule is PERIOD:TIME: it keeps the first state of each period for that time; 'all' keeps
-every one. A state stays if one rule keeps it. With 'all', each sync makes a state, and
-the volume makes one every 5 seconds while something changes; without it, they are 10 to
-30 seconds apart.
+every one. A state stays if one rule keeps it. With 'all', each 'firn sync' makes a
+state, and the volume makes one every 5 seconds while something changes; without it,
+they are 10 to 30 seconds apart.
 
 The rules are stored in the volume. Beyond the share, and when the volume is full, the
 oldest states go; those with a name (firn snapshot) never do.")]

@@ -20,23 +20,34 @@ use firnfs_format::table::{ImapEntry, Node, TABLE_ENTRY_BYTES, TableEntry};
 use firnfs_format::{BlockPtr, Epoch, InodeNo, PtrKind};
 use rustc_hash::FxHashMap;
 
-/// Blocks of older states that are kept in memory, at most twice this many. What the cleaner keeps of a file of a few GiB that changes at random
-/// leads through all blocks of pointers of two or three states.
-const KEPT: usize = 2_048;
+/// The part of [`Options::cache_bytes`](crate::lfs::Options) that young blocks of older states may take; old ones may take as much again.
+/// When a file of a few GiB changes at random, the cleaner needs all blocks of pointers of two or three states again and again.
+const CACHE_PART: u64 = 32;
+/// Young blocks may always take that much.
+const YOUNG_BYTES_LEAST: u64 = 1 << 20;
 
 /// Blocks of older states, by their pointers. The ones used last stay.
-#[derive(Default)]
 pub(in crate::lfs) struct PastBlocks {
     young: FxHashMap<[u8; POINTER_BYTES], Buf>,
+    young_bytes: u64,
+    young_bytes_most: u64,
     old: FxHashMap<[u8; POINTER_BYTES], Buf>,
 }
 
 impl PastBlocks {
+    /// Empty, for a volume whose cache may have that many bytes.
+    pub fn new(cache_bytes: u64) -> Self {
+        let young_bytes_most = (cache_bytes / CACHE_PART).max(YOUNG_BYTES_LEAST);
+        Self { young: FxHashMap::default(), young_bytes: 0, young_bytes_most, old: FxHashMap::default() }
+    }
+
     /// Puts a verified block in.
     pub fn insert(&mut self, ptr: &BlockPtr, stored: &[u8]) {
-        if self.young.len() >= KEPT {
+        if self.young_bytes >= self.young_bytes_most {
             self.old = std::mem::take(&mut self.young);
+            self.young_bytes = 0;
         }
+        self.young_bytes += stored.len() as u64;
         self.young.insert(ptr.encode(), Buf::from(stored));
     }
 
@@ -258,4 +269,25 @@ pub(crate) fn node_in(block: &[u8], slot: u64) -> Option<Node> {
 /// An entry in a stored leaf of the inode map; blank after the end of its stored part.
 pub(crate) fn entry_in(block: &[u8], slot: u64) -> ImapEntry {
     block.as_chunks::<TABLE_ENTRY_BYTES>().0.get(slot as usize).map(ImapEntry::decode).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use firnfs_format::SectorAddr;
+
+    #[test]
+    fn blocks_of_the_past_take_no_more_than_their_part_of_the_cache_however_large_they_are() {
+        for block_bytes in [512, 4 << 10, 64 << 10] {
+            let mut blocks = PastBlocks::new(64 << 20);
+            let ptr = |n| BlockPtr { addr: SectorAddr(n), len_sectors: 1, birth: Epoch(1), ..BlockPtr::HOLE };
+            let block = vec![1; block_bytes];
+            for n in 0..(32 << 20) / block_bytes as u64 {
+                blocks.insert(&ptr(n), &block);
+                assert!(blocks.get(&ptr(n)).is_some());
+                let count = (blocks.young.len() + blocks.old.len()) as u64;
+                assert!(count * block_bytes as u64 <= 2 * (2 << 20) + 2 * block_bytes as u64, "{count}");
+            }
+        }
+    }
 }

@@ -328,7 +328,7 @@ impl Lfs {
             standing: Standing::default(),
             accounts: Accounts::new(base.live_bytes, Counters::decode(&base.counters)),
             shelf: Shelf::new(geo.clone()),
-            past_blocks: PastBlocks::default(),
+            past_blocks: PastBlocks::new(options.cache_bytes),
             views: Views::default(),
             files: Files::default(),
             tables,

@@ -129,8 +129,11 @@ impl Lfs {
             return Ok(step);
         }
         if self.commit_in_ms(now) == 0 {
-            if self.keeps_commits() && self.dirty_bytes() > 0 && !self.writer.jobs.checkpoint_under_way() {
-                return self.background_checkpoint(now, Occasion::Due);
+            let has_changes = self.dirty_bytes() > 0 && !self.writer.jobs.checkpoint_under_way();
+            let may_be_point = has_changes && self.keeps_commits();
+            // If there is no room for a checkpoint, what is due is made durable all the same.
+            if may_be_point && self.background_checkpoint(now, Occasion::Due)? == Step::Worked {
+                return Ok(Step::Worked);
             }
             let step = self.background_commit(now)?;
             if self.dirty_bytes() == 0 {
