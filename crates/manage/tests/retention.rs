@@ -7,11 +7,12 @@ use firnfs::FsError;
 use firnfs::inode::Kind;
 use firnfs::lfs::{Lfs, Options};
 use firnfs::store::{Scope, Store};
-use firnfs_device::Device;
+use firnfs_device::{Device, MemDevice};
 use firnfs_format::checkpoint::{Point, Retention, Rule};
 use firnfs_format::{Epoch, InodeNo};
 use firnfs_manage::{LogVolume, check_all_points};
-use firnfs_sim::VirtualClock;
+use firnfs_sim::{CrashDisk, VirtualClock};
+use firnfs_torture::crash::{self, Explorer, Firn, Limits};
 use firnfs_volume::Volume;
 use std::sync::Arc;
 
@@ -294,4 +295,53 @@ fn without_a_rule_that_keeps_all_syncs_make_no_points() {
         volume.sync(Scope::All).unwrap();
     }
     assert_eq!(points(&volume), []);
+}
+
+/// Power cuts that are judged.
+const CUTS: usize = 150;
+
+#[test]
+fn a_power_cut_leaves_the_states_of_all_syncs_that_another_has_followed() {
+    let made_by_mkfs = Arc::new(MemDevice::new(32 << 20));
+    firnfs_manage::format(&*made_by_mkfs, &common::mkfs_options(32 << 20, 0)).unwrap();
+    let plain: Arc<dyn Device> = made_by_mkfs.clone();
+    let (volume, _) = mount(&plain, Options::default());
+    keep(&volume, 30);
+    volume.close().unwrap();
+    let disk = Arc::new(CrashDisk::new(made_by_mkfs.image(), 4096));
+    let device: Arc<dyn Device> = disk.clone();
+    let (volume, _) = mount(&device, Options::default());
+    let mut made = Vec::new();
+    for version in 0..30_u64 {
+        // A new file each time: names are at stake, too.
+        let ino = create(&volume, InodeNo::ROOT, "report", Kind::Regular);
+        write(&volume, ino, 0, version, 9_000).unwrap();
+        volume.sync(Scope::All).unwrap();
+        disk.mark(version);
+        made.push(points(&volume).last().unwrap().epoch);
+        unlink(&volume, InodeNo::ROOT, "report").unwrap();
+    }
+    let history = disk.history();
+    let (subject, seen) = (Firn::small(), crash::Seen::new());
+    let explorer = Explorer::new(&subject, Limits { nested_states: CUTS, ..Limits::default() }, &seen);
+    let states = explorer.states_during(&history);
+    assert!(states.len() >= CUTS / 2, "only {} states", states.len());
+    let mut most_lost = 0;
+    for (state, _) in states {
+        let synced = history.marks_before(state.cut).count();
+        let device: Arc<dyn Device> = Arc::new(MemDevice::from_image(history.image(&state).unwrap()));
+        let (volume, _) = mount(&device, Options::default());
+        let found: Vec<Epoch> = points(&volume).iter().map(|point| point.epoch).collect();
+        let kept = made.iter().take_while(|epoch| found.contains(epoch)).count();
+        // The state of the last one may have been on its way.
+        assert!(kept + 1 >= synced, "{state:?}: {kept} states after {synced} syncs");
+        most_lost = most_lost.max(synced.saturating_sub(kept));
+        for (version, epoch) in (0..).zip(&made).filter(|(_, epoch)| found.contains(epoch)) {
+            let then = content_then(&volume, *epoch, "report");
+            assert!(then == Some(pattern(version, 9_000)), "{state:?}: version {version}");
+        }
+        volume.close().unwrap();
+        assert_sound(&device);
+    }
+    assert_eq!(most_lost, 1, "a sync waits for its commit, not for its state");
 }
