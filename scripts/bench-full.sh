@@ -23,15 +23,8 @@ while [ $# -gt 0 ]; do
 done
 need fuse3 fusermount3
 need perl perl
-if [ ! "$firn" ]; then
-    need_rust
-    say "building firn"
-    cargo build --release --locked -p firnfs-cli
-    firn=${CARGO_TARGET_DIR:-$PWD/target}/release/firn
-fi
-firn=$(realpath "$firn")
-[ -w /dev/shm ] || die "/dev/shm cannot be written to, and the images have to be in memory"
-dir=$(mktemp -d -p /dev/shm)
+release_firn
+memory_directory
 cleanup() {
     local kind
     for kind in history none; do

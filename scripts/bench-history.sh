@@ -33,11 +33,9 @@ else
     image_mib=6144 clone_sizes=(1000 100000) restore_files=10000 log_versions=1000 log_states=10000 diff_files=1000000 send_mib=1024
 fi
 
-need_rust
 need fuse3 fusermount3
-say "building firn"
-cargo build --release --locked -p firnfs-cli
-firn=${CARGO_TARGET_DIR:-$PWD/target}/release/firn
+firn=''
+release_firn
 daemon=''
 dir=$(mktemp -d)
 cleanup() {

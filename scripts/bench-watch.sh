@@ -35,16 +35,9 @@ readonly TURN_S=2
 need fuse3 fusermount3
 need perl perl
 need bsdutils script
-if [ ! "$firn" ]; then
-    need_rust
-    say "building firn"
-    cargo build --release --locked -p firnfs-cli
-    firn=${CARGO_TARGET_DIR:-$PWD/target}/release/firn
-fi
-firn=$(realpath "$firn")
+release_firn
 daemon='' watcher=''
-[ -w /dev/shm ] || die "/dev/shm cannot be written to, and the image has to be in memory"
-dir=$(mktemp -d -p /dev/shm)
+memory_directory
 cleanup() {
     [ -z "$watcher" ] || kill "$watcher" 2>/dev/null || true
     [ -z "$daemon" ] || kill "$daemon" 2>/dev/null || true
@@ -123,6 +116,8 @@ unwatch() {
         kill -CONT "$watcher" "$script" 2>/dev/null || true
         sleep 0.05
     done
+    # It can miss the end of what it ran while it was stopped itself.
+    kill "$script" 2>/dev/null || true
     wait "$script" || true
     watcher=''
 }

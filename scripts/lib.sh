@@ -39,6 +39,23 @@ need_rust() {
     need gcc cc
 }
 
+# release_firn: sets `firn` to the program that is measured: the one that it names already, or else a release build.
+release_firn() {
+    if [ ! "${firn:-}" ]; then
+        need_rust
+        say "building firn"
+        cargo build --release --locked -p firnfs-cli
+        firn=${CARGO_TARGET_DIR:-$PWD/target}/release/firn
+    fi
+    firn=$(realpath "$firn")
+}
+
+# memory_directory: sets `dir` to a new directory in memory.
+memory_directory() {
+    [ -w /dev/shm ] || die "/dev/shm cannot be written to, and the image has to be in memory"
+    dir=$(mktemp -d -p /dev/shm)
+}
+
 # counted TOTAL: turns one line per finished item on standard input into a progress bar on standard error.
 counted() {
     awk -v total="$1" -v tty="$([ -t 2 ] && echo 1)" '
