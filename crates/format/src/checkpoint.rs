@@ -22,8 +22,8 @@ pub const MAX_SPANS: usize = 64;
 pub const COUNTERS: usize = 64;
 /// Retained points in a checkpoint slot: as many as fit into it beside everything else.
 pub const MAX_SLOT_POINTS: usize = 256;
-/// Retained points of a volume: all of them are in memory.
-pub const MAX_POINTS: usize = 65_536;
+/// Retained points of a volume. All of them are in memory, some 200 bytes each.
+pub const MAX_POINTS: usize = 1 << 20;
 
 layout! {
     /// Checkpoint header; log tails, incarnation spans and counters follow it.

@@ -99,7 +99,7 @@ impl Run {
                     Ok((
                         vfs.statfs(),
                         vfs.store().past_bytes(),
-                        vfs.store().points().len(),
+                        vfs.store().points_len(),
                         vfs.store().counters().log_bytes,
                     ))
                 })
@@ -142,7 +142,7 @@ impl Run {
         while matches!(self.step(), Step::Worked | Step::Waiting) {}
         let held = |vfs: &firnfs::vfs::Vfs<Lfs>| vfs.store().past_bytes();
         while self.volume.run(|vfs, _| Ok(held(vfs))).expect("open") > self.past_bytes {
-            let oldest = self.volume.run(|vfs, _| Ok(vfs.store().points()[0].epoch)).expect("open");
+            let oldest = self.volume.run(|vfs, _| Ok(vfs.store_mut().points()?[0].epoch)).expect("open");
             self.volume.run(|vfs, now| vfs.store_mut().drop_point(now, oldest)).expect("a point");
             while matches!(self.step(), Step::Worked | Step::Waiting) {}
         }
@@ -164,10 +164,8 @@ impl Run {
         }
         let written_bytes = ROUNDS.1 * self.blocks * BLOCK_BYTES;
         let amplification = (log_bytes(&self) - before) as f64 / written_bytes as f64;
-        let (points, past_bytes) = self
-            .volume
-            .run(|vfs, _| Ok((vfs.store().points().len(), vfs.store().past_bytes())))
-            .expect("open");
+        let (points, past_bytes) =
+            self.volume.run(|vfs, _| Ok((vfs.store().points_len(), vfs.store().past_bytes()))).expect("open");
         let total_bytes = self.volume.run(|vfs, _| Ok(vfs.statfs())).expect("open").total_bytes;
         (amplification, points, past_bytes as f64 / total_bytes as f64)
     }

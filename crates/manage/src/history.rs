@@ -22,7 +22,7 @@ pub(crate) fn make_point(volume: &Volume<Lfs>, name: &str) -> Result<Point, FsEr
 /// See [`LogVolume::points`](crate::LogVolume::points).
 pub(crate) fn points(volume: &Volume<Lfs>) -> Result<Vec<Point>, FsError> {
     let is_whole = |point: &&Point| point.dropped_to.is_none();
-    volume.run_quietly(|vfs, _| Ok(vfs.store().points().iter().filter(is_whole).cloned().collect()))
+    volume.run_quietly(|vfs, _| Ok(vfs.store_mut().points()?.iter().filter(is_whole).cloned().collect()))
 }
 
 /// See [`LogVolume::drop_point`](crate::LogVolume::drop_point).
@@ -57,7 +57,7 @@ pub fn drop_clone(volume: &Volume<Lfs>, name: &str) -> Result<(), FsError> {
 
 /// See [`LogVolume::held_by_point`](crate::LogVolume::held_by_point).
 pub(crate) fn held_by_point(volume: &Volume<Lfs>, epoch: Epoch) -> Result<u64, FsError> {
-    let mut holdings = volume.run_quietly(|vfs, _| Ok(vfs.store().count_held_by(epoch)?))?;
+    let mut holdings = volume.run_quietly(|vfs, _| vfs.store_mut().count_held_by(epoch))?;
     loop {
         if let Some(bytes) = volume.run_quietly(|vfs, _| vfs.store_mut().count_on(&mut holdings))? {
             return Ok(bytes);

@@ -97,6 +97,6 @@ pub fn open_point(
     let sb = read_superblock(&mut read, device.geometry().size_bytes)?;
     let options = Options { read_only: true, ..options };
     let mut lfs = Lfs::open(&mut read, sb, options, TimeNs(clock.now_ns()))?;
-    lfs.show(epoch)?;
+    lfs.show(&mut read, epoch)?;
     Ok(Volume::new(Vfs::new(lfs, AtimeMode::Noatime), Some(device), clock))
 }

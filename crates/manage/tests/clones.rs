@@ -316,7 +316,7 @@ impl World {
         {
             world.volume.run(|vfs, now| vfs.store_mut().drop_clone(now, &name)).unwrap();
         }
-        let retained = world.volume.run(|vfs, _| Ok(vfs.store().points().to_vec())).unwrap();
+        let retained = world.volume.run(|vfs, _| Ok(Vec::from(vfs.store_mut().points()?.clone()))).unwrap();
         for epoch in
             retained.into_iter().map(|point| point.epoch).filter(|epoch| !world.points.contains_key(epoch))
         {
@@ -351,7 +351,7 @@ fn story(seed: u64) -> u64 {
     while world.volume.run(|vfs, _| Ok(vfs.store().is_erasing())).unwrap() {
         step(&world.volume);
     }
-    let retained = world.volume.run(|vfs, _| Ok(vfs.store().points().to_vec())).unwrap();
+    let retained = world.volume.run(|vfs, _| Ok(Vec::from(vfs.store_mut().points()?.clone()))).unwrap();
     for point in retained {
         world.volume.run(|vfs, now| vfs.store_mut().drop_point(now, point.epoch)).unwrap();
     }

@@ -36,8 +36,10 @@ fn find(volume: &Volume<Lfs>, dir: InodeNo, n: usize) -> InodeNo {
 
 fn point(volume: &Volume<Lfs>, name: &str) -> Epoch {
     volume.make_point(name).unwrap();
-    let newest = |store: &Lfs| store.states().unwrap().map(|state| state.epoch).max();
-    volume.run(|vfs, _| Ok(newest(vfs.store()))).unwrap().unwrap()
+    volume
+        .run(|vfs, _| Ok(vfs.store_mut().states(Epoch(0))?.unwrap().map(|state| state.epoch).max()))
+        .unwrap()
+        .unwrap()
 }
 
 fn expected(before: &Files, after: &Files) -> Vec<(InodeNo, bool, bool)> {

@@ -163,9 +163,11 @@ impl World {
         }
         let at = self.rng.random_range(0..self.points.len());
         let (epoch, files) = self.points.iter().nth(at).unwrap();
-        let name_of =
-            |store: &Lfs| store.states().unwrap().find(|state| state.epoch == *epoch).unwrap().title();
-        let name = &self.volume.run(|vfs, _| Ok(name_of(vfs.store()))).unwrap();
+        let name = self.volume.run(|vfs, _| {
+            let mut states = vfs.store_mut().states(Epoch(0))?.unwrap();
+            Ok(states.find(|state| state.epoch == *epoch).unwrap().title())
+        });
+        let name = &name.unwrap();
         let find = |dir, name: &str| self.volume.run(|vfs, now| vfs.lookup(now, dir, name.as_bytes(), false));
         let root =
             [".firn", "history", name].iter().fold(InodeNo::ROOT, |dir, name| find(dir, name).unwrap().ino);
@@ -222,7 +224,7 @@ impl World {
     fn drop_counted(&mut self) {
         let is_dropping = |volume: &Volume<Lfs>| {
             volume
-                .run(|vfs, _| Ok(vfs.store().points().iter().any(|point| point.dropped_to.is_some())))
+                .run(|vfs, _| Ok(vfs.store_mut().points()?.iter().any(|point| point.dropped_to.is_some())))
                 .unwrap()
         };
         let Some(epoch) = self.points.keys().nth(self.points.len() / 2).copied() else { return };
@@ -231,7 +233,7 @@ impl World {
             step(&self.volume);
         }
         let past_bytes = |world: &Self| world.volume.run(|vfs, _| Ok(vfs.store().past_bytes())).unwrap();
-        let mut holdings = self.volume.run(|vfs, _| Ok(vfs.store().count_held_by(epoch)?)).unwrap();
+        let mut holdings = self.volume.run(|vfs, _| vfs.store_mut().count_held_by(epoch)).unwrap();
         let counted_bytes = loop {
             if let Some(bytes) = self.volume.run(|vfs, _| vfs.store_mut().count_on(&mut holdings)).unwrap() {
                 break bytes;
@@ -265,7 +267,9 @@ impl World {
     }
 
     fn retained(&self) -> Vec<Epoch> {
-        self.volume.run(|vfs, _| Ok(vfs.store().points().iter().map(|point| point.epoch).collect())).unwrap()
+        self.volume
+            .run(|vfs, _| Ok(vfs.store_mut().points()?.iter().map(|point| point.epoch).collect()))
+            .unwrap()
     }
 }
 

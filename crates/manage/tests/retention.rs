@@ -28,7 +28,7 @@ fn keep(volume: &Volume<Lfs>, percent: u32) {
 }
 
 fn points(volume: &Volume<Lfs>) -> Vec<Point> {
-    volume.run(|vfs, _| Ok(vfs.store().points().to_vec())).unwrap()
+    volume.run(|vfs, _| Ok(Vec::from(vfs.store_mut().points()?.clone()))).unwrap()
 }
 
 fn past_bytes(volume: &Volume<Lfs>) -> u64 {
@@ -86,7 +86,7 @@ fn a_day_leaves_the_last_ten_minutes_and_one_point_of_each_hour() {
     assert!((22..=25).contains(&hours.len()), "{hours:?}");
     assert!(hours.is_sorted_by(|a, b| b - a == 1), "{hours:?}");
     // An hour ago the file was what it was then.
-    let state = volume.run(|vfs, _| Ok(vfs.store().points()[12].clone())).unwrap();
+    let state = volume.run(|vfs, _| Ok(vfs.store_mut().points()?[12].clone())).unwrap();
     let root = volume.run(|vfs, _| vfs.store_mut().look_into(state.epoch)).unwrap();
     let then = volume.run(|vfs, now| vfs.lookup(now, root, b"diary", false)).unwrap();
     assert!((state.time.0 - then.mtime.0) < 120 * 1_000_000_000);
@@ -248,8 +248,12 @@ fn what_was_synced_is_a_point_however_soon_it_is_deleted() {
     }
     assert_eq!(content_then(&volume, points(&volume).last().unwrap().epoch, "report"), None);
     // Each has a name of its own, by which it is found.
-    let titles = |store: &Lfs| store.states().unwrap().map(|state| (state.title(), state.epoch)).collect();
-    let titles: Vec<(String, Epoch)> = volume.run(|vfs, _| Ok(titles(vfs.store()))).unwrap();
+    let titles: Vec<(String, Epoch)> = volume
+        .run(|vfs, _| {
+            let states = vfs.store_mut().states(Epoch(0))?.unwrap();
+            Ok(states.map(|state| (state.title(), state.epoch)).collect())
+        })
+        .unwrap();
     for (title, epoch) in &titles {
         let path = [".firn", "history", title.as_str()];
         let find = |dir, name: &&str| {

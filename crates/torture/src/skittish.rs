@@ -228,12 +228,16 @@ impl<S: Store> Store for Skittish<S> {
         self.inner.read_only()
     }
 
-    fn states(&self) -> Option<States<'_>> {
-        self.inner.states()
+    fn states(&mut self, from: Epoch) -> Outcome<Option<States<'_>>> {
+        self.inner.states(from)
     }
 
     fn look_into(&mut self, epoch: Epoch) -> Outcome<InodeNo> {
         self.pause()?;
         self.inner.look_into(epoch)
+    }
+
+    fn root_looked_into(&self, epoch: Epoch) -> Option<InodeNo> {
+        self.inner.root_looked_into(epoch)
     }
 }

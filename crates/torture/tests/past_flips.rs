@@ -101,7 +101,7 @@ type Trees = BTreeMap<String, BTreeMap<InodeNo, Answers>>;
 
 /// What the present (as "", first), each point and each clone shows.
 fn trees(volume: &Volume<Lfs>, mut each: impl FnMut(&str)) -> Trees {
-    let points = volume.run(|vfs, _| Ok(vfs.store().points().to_vec())).unwrap();
+    let points = volume.run(|vfs, _| Ok(Vec::from(vfs.store_mut().points()?.clone()))).unwrap();
     let clones = volume.run(|vfs, _| Ok(vfs.store().branches().unwrap_or_default())).unwrap();
     let mut trees = Trees::new();
     trees.insert(String::new(), survey_from(volume, InodeNo::ROOT, BOUNDS).inodes);

@@ -1,6 +1,7 @@
 //! The cost of cleaning on a volume, as data: Tables 2 and 4 of the Sprite LFS paper (section 5.2) for any volume, since mkfs
 //! since the mount and in the last minute; and where the space of the log is.
 
+use firnfs::Outcome;
 use firnfs::lfs::view::SegmentRoom;
 use firnfs::lfs::{Counters, KindBytes, Lfs, LogKind, TakenSum, WhyTaken, Withheld};
 use firnfs_format::TimeNs;
@@ -79,11 +80,16 @@ impl RoomView {
     }
 
     /// Takes what only the past holds from what is live, once all segments are counted.
-    pub fn set_history(&mut self, lfs: &Lfs) {
+    ///
+    /// # Errors
+    /// `Need`.
+    pub fn set_history(&mut self, lfs: &mut Lfs) -> Outcome<()> {
+        let points = lfs.points()?;
+        self.retained_states = points.len() as u64;
+        self.named_states = points.iter().filter(|point| !point.is_automatic).count() as u64;
         self.history_bytes = lfs.past_bytes().min(self.live_bytes);
         self.live_bytes -= self.history_bytes;
-        self.retained_states = lfs.points().len() as u64;
-        self.named_states = lfs.points().iter().filter(|point| !point.is_automatic).count() as u64;
+        Ok(())
     }
 
     /// Subtracts the reserve, once all segments are counted. It is at most the clean space.

@@ -195,10 +195,7 @@ impl Inspect for Lfs {
             seen += (entries.len() as u64).min(view.segments - seen);
         }
         room.set_reserve(reserve_bytes);
-        volume.run_quietly(|vfs, _| {
-            room.set_history(vfs.store());
-            Ok(())
-        })?;
+        volume.run_quietly(|vfs, _| room.set_history(vfs.store_mut()))?;
         Ok(Some(LogView { room: Some(room), cleaning: Some(cleaning), ..view }))
     }
 }

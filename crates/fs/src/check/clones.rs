@@ -103,7 +103,7 @@ impl Check<'_> {
         root: InodeNo,
         epoch: Epoch,
     ) -> Result<BTreeMap<u64, ImapEntry>, FsError> {
-        let point = self.lfs.points().iter().find(|point| point.epoch == epoch);
+        let point = self.lfs.known_points().iter().find(|point| point.epoch == epoch);
         let state = point.map(StateRoot::from).ok_or(FsError::NotFound)?;
         let mut inodes = BTreeMap::new();
         let mut from = Some(InodeNo::ROOT);

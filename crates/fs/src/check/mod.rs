@@ -221,6 +221,7 @@ pub fn open_to_repair(
     let sb = read_superblock(read, device_bytes)?;
     let base = newest(&read_slots(read, &sb))?;
     let mut lfs = Lfs::open_at(read, sb, base.clone(), options, now)?;
+    lfs.read_rows(read);
     if end_lost_log && lfs.recovered().lost.is_some() {
         lfs.end_lost_log(base)?;
     }
@@ -259,6 +260,7 @@ fn check_store(
     map: Option<&[(u64, ImapEntry)]>,
     watch: &mut dyn FnMut(Progress),
 ) -> (Report, Facts) {
+    lfs.read_rows(read);
     let mut check = Check::new(lfs, read, watch);
     check.depth = depth;
     for (ino, reason) in noted {

@@ -53,7 +53,7 @@ impl Check<'_> {
         if let Some(reason) = self.lfs.lost_rows().cloned() {
             self.report(None, Problem::PointRows { reason });
         }
-        let points = self.lfs.points().to_vec();
+        let points: Vec<Point> = self.lfs.known_points().iter().cloned().collect();
         for (at, point) in points.iter().enumerate() {
             let course = Course { point, older: &points[..at] };
             if let Err(reason) = self.point(&course) {

@@ -20,7 +20,7 @@ impl Check<'_> {
     pub fn all_points(&mut self) {
         let is_whole =
             |point: &&Point| point.dropped_to.is_none() && !self.lost_points.contains(&point.epoch);
-        let points: Vec<Point> = self.lfs.points().iter().filter(is_whole).cloned().collect();
+        let points: Vec<Point> = self.lfs.known_points().iter().filter(is_whole).cloned().collect();
         // The accounts do not depend on what this check finds.
         let (totals, torn) = (self.totals, self.torn);
         let mut older = None;
@@ -40,7 +40,8 @@ impl Check<'_> {
     }
 
     fn state(&mut self, point: &Point) -> Result<(), FsError> {
-        let root = self.lfs.view_of_point(point.epoch)?;
+        self.lfs.make_room_for_a_view();
+        let root = self.lfs.drive(self.sweep.read, |lfs| lfs.view_of_point(point.epoch))?;
         let inodes = self.inodes_of_state(root, point.epoch)?;
         self.examine_tree(root, format!("/.firn/history/{}", title(point)), inodes, true);
         Ok(())

@@ -484,12 +484,16 @@ impl Store for Lfs {
         self.standing.read_only()
     }
 
-    fn states(&self) -> Option<States<'_>> {
-        Some(self.states_now())
+    fn states(&mut self, from: Epoch) -> Outcome<Option<States<'_>>> {
+        self.states_from(from).map(Some)
     }
 
     fn look_into(&mut self, epoch: Epoch) -> Outcome<InodeNo> {
-        Ok(self.view_of_point(epoch)?)
+        self.view_of_point(epoch)
+    }
+
+    fn root_looked_into(&self, epoch: Epoch) -> Option<InodeNo> {
+        self.views.root_of(epoch)
     }
 
     fn branches(&self) -> Option<Vec<Branch>> {
@@ -514,7 +518,7 @@ fn no_inode(ino: InodeNo) -> FsError {
 impl Lfs {
     /// If the background is about to free space, the operation waits for that instead of failing.
     pub(in crate::lfs) fn no_space(&mut self) -> Outcome<()> {
-        let may_help = self.files.reap_len() > 0 || self.give_way();
+        let may_help = self.files.reap_len() > 0 || self.give_way()?;
         Err(if may_help { Stop::Room } else { FsError::NoSpace.into() })
     }
 

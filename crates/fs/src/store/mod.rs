@@ -575,9 +575,12 @@ pub trait Store: Send {
     /// The reason why the volume is read-only, if it is.
     fn read_only(&self) -> Option<&str>;
 
-    /// Older states of the volume that it retains, oldest first; `None` if the store retains none, ever.
-    fn states(&self) -> Option<States<'_>> {
-        None
+    /// Older states of the volume that it retains, oldest first, from that epoch on; `None` if the store retains none, ever.
+    ///
+    /// # Errors
+    /// `Need`.
+    fn states(&mut self, _from: Epoch) -> Outcome<Option<States<'_>>> {
+        Ok(None)
     }
 
     /// The clones of older states, in the order of their numbers; `None` if the store has none, ever.
@@ -589,9 +592,14 @@ pub trait Store: Send {
     /// [`crate::states`]).
     ///
     /// # Errors
-    /// `NotFound` if that state is not retained; `NoSpace` if too many are looked into.
+    /// `NotFound` if that state is not retained; `NotPermitted` if too many are looked into.
     fn look_into(&mut self, _epoch: Epoch) -> Outcome<InodeNo> {
         Err(FsError::NotFound.into())
+    }
+
+    /// The root directory of an older state that somebody has looked into.
+    fn root_looked_into(&self, _epoch: Epoch) -> Option<InodeNo> {
+        None
     }
 }
 

@@ -9,8 +9,8 @@
 use super::{Attr, DirEntry, Vfs};
 use crate::error::{FsError, Outcome, Stop};
 use crate::inode::Kind;
-use crate::states::{branch_of, in_branch, is_past, local, made_up, number_of, view_of};
-use crate::store::{Branch, State, Store, Title};
+use crate::states::{branch_of, in_branch, is_made_up, is_past, local, made_up, number_of, view_of};
+use crate::store::{Branch, Store, Title};
 use crate::ufs::{acl, dir, xattr};
 use firnfs_format::{Epoch, InodeNo, TimeNs};
 
@@ -28,12 +28,19 @@ const FIRN: InodeNo = made_up(1);
 pub(super) const HISTORY: InodeNo = made_up(2);
 /// The directory [`CLONES_DIR`] in it.
 pub(super) const CLONES: InodeNo = made_up(3);
+/// The number in a listing of the root of a state that nobody has looked into, less the state's epoch. It leads nowhere.
+const LISTED: u64 = 16;
 /// The cookie after `..`.
 const DOTS: u64 = 2;
 /// States whose names a listing has in memory at once.
 const LISTED_AT_ONCE: usize = 128;
 /// Permission bits for group and others.
 const OTHERS: u16 = 0o077;
+
+/// True for the number of a state in a listing that leads nowhere: a look-up by name gives the right one.
+pub(super) fn is_only_listed(ino: InodeNo) -> bool {
+    is_made_up(ino) && number_of(ino).0 >= LISTED
+}
 
 /// Refuses to change something that belongs to the past.
 pub(super) fn refuse_past(inodes: &[InodeNo]) -> Result<(), FsError> {
@@ -50,12 +57,18 @@ pub(super) fn refuse_crossing(from: InodeNo, to: InodeNo) -> Result<(), FsError>
 
 impl<S: Store> Vfs<S> {
     /// True for the name of [`HIDDEN_DIR`], if the store retains states. The caller knows that the directory has no such entry.
-    pub(super) fn is_hidden_dir(&self, parent: InodeNo, name: &[u8]) -> bool {
-        parent == InodeNo::ROOT && name == HIDDEN_DIR && self.store.states().is_some()
+    ///
+    /// # Errors
+    /// `Need`.
+    pub(super) fn is_hidden_dir(&mut self, parent: InodeNo, name: &[u8]) -> Outcome<bool> {
+        Ok(parent == InodeNo::ROOT && name == HIDDEN_DIR && self.store.states(Epoch(0))?.is_some())
     }
 
     /// The attributes of [`HIDDEN_DIR`].
-    pub(super) fn hidden_dir(&self) -> Attr {
+    ///
+    /// # Errors
+    /// `Need`.
+    pub(super) fn hidden_dir(&mut self) -> Outcome<Attr> {
         self.made_up_attr(FIRN)
     }
 
@@ -82,8 +95,10 @@ impl<S: Store> Vfs<S> {
             }
             (HISTORY, _) => {
                 let title = Title::of(name);
-                let state =
-                    self.store.states().and_then(|mut states| states.rfind(|state| title.is_of(state)));
+                let state = self
+                    .store
+                    .states(Epoch(0))?
+                    .and_then(|mut states| states.rfind(|state| title.is_of(state)));
                 let epoch = state.ok_or(FsError::NotFound)?.epoch;
                 self.store.look_into(epoch)?
             }
@@ -122,33 +137,32 @@ impl<S: Store> Vfs<S> {
             return Ok(());
         }
         // Epochs only grow, so a listing continues at the right place while states come and go.
-        let cookie_of = |state: &State<'_>| DOTS + 1 + u64::from(state.epoch.0);
-        let mut done = cookie;
+        let mut from = Epoch(u32::try_from(cookie.saturating_sub(DOTS)).unwrap_or(u32::MAX));
         loop {
-            let states = self.store.states().into_iter().flatten().filter(|state| cookie_of(state) > done);
-            let some: Vec<_> =
-                states.take(LISTED_AT_ONCE).map(|s| (s.epoch, cookie_of(&s), s.title())).collect();
-            let Some((_, last, _)) = some.last() else { return Ok(()) };
-            done = *last;
-            for (epoch, next, name) in some {
-                let Ok(root) = self.store.look_into(epoch) else { continue };
-                if !entry(root, next, name.as_bytes()) {
+            let states = self.store.states(from)?.into_iter().flatten();
+            let some: Vec<_> = states.take(LISTED_AT_ONCE).map(|s| (s.epoch, s.title())).collect();
+            let Some((last, _)) = some.last() else { return Ok(()) };
+            from = Epoch(last.0.saturating_add(1));
+            for (epoch, name) in some {
+                // A listing looks into no state: a volume may have more states than there are views.
+                let root = self.store.root_looked_into(epoch).unwrap_or(made_up(LISTED + u64::from(epoch.0)));
+                if !entry(root, DOTS + 1 + u64::from(epoch.0), name.as_bytes()) {
                     return Ok(());
                 }
             }
         }
     }
 
-    pub(super) fn made_up_attr(&self, ino: InodeNo) -> Attr {
+    pub(super) fn made_up_attr(&mut self, ino: InodeNo) -> Outcome<Attr> {
         // The time changes with the set of states, so that no program takes an old listing for the present one.
         let clones = self.store.branches().unwrap_or_default();
-        let states = self.store.states().into_iter().flatten().map(|state| state.time.0);
+        let states = self.store.states(Epoch(0))?.into_iter().flatten().map(|state| state.time.0);
         let times = states.chain(clones.iter().map(|clone| clone.time.0));
         let (newest, count) =
             times.fold((None, 0), |(newest, count), time| (newest.max(Some(time)), count + 1));
         let time = newest.map_or(0, |newest| newest.saturating_add(count));
         let time = TimeNs(time);
-        Attr {
+        Ok(Attr {
             ino,
             generation: 0,
             kind: Kind::Directory,
@@ -163,7 +177,7 @@ impl<S: Store> Vfs<S> {
             mtime: time,
             ctime: time,
             btime: time,
-        }
+        })
     }
 
     /// The parent of a directory. The parent of a state's or clone's root is the directory of all states or clones.

@@ -1,5 +1,6 @@
 //! readdir, readdirplus and readlink.
 
+use super::history::is_only_listed;
 use super::{Attr, DirEntry, Vfs};
 use crate::error::{FsError, Outcome, Stop, gather_needs};
 use crate::inode::{Body, Kind};
@@ -50,7 +51,8 @@ impl Listing {
 
 impl<S: Store> Vfs<S> {
     /// Entries from `cookie` on, as long as they are `wanted`, with attributes. It requests all missing blocks at once. Counts
-    /// one hold for each entry that carries attributes (released with [`Vfs::forget`]).
+    /// one hold for each entry that carries attributes (released with [`Vfs::forget`]). States that nobody has looked into carry
+    /// none.
     ///
     /// # Errors
     /// As [`Vfs::readdir`]; `Need` for inodes. Nothing is held then.
@@ -70,7 +72,9 @@ impl<S: Store> Vfs<S> {
             is_wanted
         })?;
         let mut needs = Vec::new();
-        for entry in listing.entries.iter_mut().filter(|entry| entry.next > DOTS) {
+        for entry in
+            listing.entries.iter_mut().filter(|entry| entry.next > DOTS && !is_only_listed(entry.ino))
+        {
             entry.attr = match gather_needs(self.attr_of(entry.ino), &mut needs) {
                 Ok(attr) => Ok(attr),
                 Err(Stop::Fail(why)) => Err(why),

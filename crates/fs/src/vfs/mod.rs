@@ -326,7 +326,7 @@ impl<S: Store> Vfs<S> {
     /// Looks up the attributes of an inode.
     fn attr_of(&mut self, ino: InodeNo) -> Outcome<Attr> {
         if is_made_up(ino) {
-            return Ok(self.made_up_attr(ino));
+            return self.made_up_attr(ino);
         }
         let attr = self.stored_attr(ino)?;
         if is_past(ino) { self.past_attr(attr) } else { Ok(attr) }

@@ -102,7 +102,7 @@ impl<S: Store> Vfs<S> {
             _ => {
                 let found = match dir::lookup(&mut self.store, &dir, name)?.found {
                     Some(found) => found,
-                    None if self.is_hidden_dir(parent, name) => return Ok(self.hidden_dir()),
+                    None if self.is_hidden_dir(parent, name)? => return self.hidden_dir(),
                     None => return Err(FsError::NotFound.into()),
                 };
                 self.target(&dir, &found)?;
@@ -284,7 +284,7 @@ impl<S: Store> Vfs<S> {
     /// Makes sure that a name is free.
     fn absent(&mut self, dir: &DirView, name: &[u8]) -> Outcome<()> {
         let lookup = dir::lookup(&mut self.store, dir, name)?;
-        let is_taken = lookup.found.is_some() || self.is_hidden_dir(dir.ino, name);
+        let is_taken = lookup.found.is_some() || self.is_hidden_dir(dir.ino, name)?;
         if is_taken { Err(FsError::Exists.into()) } else { Ok(()) }
     }
 

@@ -52,7 +52,7 @@ impl<S: Store> Vfs<S> {
         refuse_crossing(from.0, to.0)?;
         let source = self.look_at_end(from)?;
         let victim = self.look_at_end(to)?;
-        if victim.target.is_none() && self.is_hidden_dir(to.0, to.1) {
+        if victim.target.is_none() && self.is_hidden_dir(to.0, to.1)? {
             return Err(FsError::NotPermitted("a name that firnfs keeps for the past").into());
         }
         let moved = source.target.ok_or(FsError::NotFound)?;

@@ -14,7 +14,7 @@ use firnfs::lfs::{Lfs, Options};
 use firnfs::store::{Fork, Scope, Store};
 use firnfs::vfs::{Allocate, AtimeMode, RenameMode, SetAttr, XattrMode};
 use firnfs_device::{Clock, Device, MemDevice, SparseImage};
-use firnfs_format::InodeNo;
+use firnfs_format::{Epoch, InodeNo};
 use firnfs_manage::{open, repair};
 use firnfs_sim::VirtualClock;
 use firnfs_torture::anatomy::{Anatomy, Owner, Part};
@@ -171,7 +171,7 @@ fn exercise(image: SparseImage) {
 /// Reads what points show.
 fn look_back(volume: &Volume<Lfs>) {
     let epochs = volume.run(|vfs, _| {
-        let states = vfs.store().states().into_iter().flatten();
+        let states = vfs.store_mut().states(Epoch(0))?.into_iter().flatten();
         Ok(states.take(POINTS_MAX).map(|state| state.epoch).collect::<Vec<_>>())
     });
     for epoch in epochs.unwrap_or_default() {
@@ -184,7 +184,7 @@ fn look_back(volume: &Volume<Lfs>) {
 /// The work that follows has to walk through it.
 fn drop_oldest_point(volume: &Volume<Lfs>) {
     let _done_or_refused = volume.run(|vfs, now| {
-        let oldest = vfs.store().points().first().map(|point| point.epoch);
+        let oldest = vfs.store_mut().points()?.front().map(|point| point.epoch);
         oldest.map_or(Ok(()), |epoch| vfs.store_mut().drop_point(now, epoch))
     });
 }
@@ -301,7 +301,7 @@ mod tests {
         assert!(base.anatomy.parts.iter().any(is_remnants));
         let (volume, _) = try_open(&Arc::new(MemDevice::from_image(base.image.clone())), true).unwrap();
         let (points, bytes) =
-            volume.run(|vfs, _| Ok((vfs.store().points().len(), vfs.store().past_bytes()))).unwrap();
+            volume.run(|vfs, _| Ok((vfs.store().points_len(), vfs.store().past_bytes()))).unwrap();
         assert!(points == 2 && bytes > 20_000, "{points} points hold {bytes} bytes");
     }
 

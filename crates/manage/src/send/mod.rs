@@ -77,8 +77,8 @@ pub fn send(
     out: &mut dyn Write,
     go_on: &mut dyn FnMut(SendProgress) -> bool,
 ) -> Result<Sent, SendError> {
-    let points = volume.run_quietly(|vfs, _| Ok(vfs.store().points().to_vec()))?;
-    let whole = |epoch| points.iter().find(|point| point.epoch == epoch && point.dropped_to.is_none());
+    let points = crate::history::points(volume)?;
+    let whole = |epoch| points.iter().find(|point| point.epoch == epoch);
     let point = whole(to).ok_or(FsError::NotFound)?;
     if let Some(from) = from {
         whole(from).ok_or(FsError::NotFound)?;

@@ -6,9 +6,10 @@ use crate::fixture::{BLOCK, Fixture, clock, file, mount, pattern, walk};
 use firnfs::FsError;
 use firnfs::check::{Finding, From, Problem};
 use firnfs::lfs::{LIVE_SLOT, Lfs, LogKind, Options};
+use firnfs::store::Scope;
 use firnfs::vfs::AtimeMode;
 use firnfs_format::{BlockPtr, InodeNo};
-use firnfs_manage::{check, make_clone, open};
+use firnfs_manage::{LogVolume, check, make_clone, open};
 use firnfs_volume::Volume;
 
 pub const BLOCKS: &str = "dir/blocks";
@@ -48,7 +49,7 @@ pub fn with_points() -> Fixture {
 /// The content of the smaller file in each point that is left, by the seed of its pattern.
 fn points_of(fixture: &Fixture) -> Vec<(String, u64)> {
     let volume = mount(&fixture.device);
-    let points = volume.run(|vfs, _| Ok(vfs.store().points().to_vec())).unwrap();
+    let points = volume.run(|vfs, _| Ok(Vec::from(vfs.store_mut().points()?.clone()))).unwrap();
     let seed_of = |name: &String| {
         let ino = find(&volume, &format!(".firn/history/{name}/{BLOCKS}"));
         let mut found = vec![0; 8 * BLOCK];
@@ -188,7 +189,9 @@ fn block_of_rows(fixture: &Fixture, level: u8) -> BlockPtr {
 
 fn names_of_points(fixture: &Fixture) -> Vec<String> {
     let volume = mount(&fixture.device);
-    volume.run(|vfs, _| Ok(vfs.store().points().iter().map(|point| point.name.clone()).collect())).unwrap()
+    volume
+        .run(|vfs, _| Ok(vfs.store_mut().points()?.iter().map(|point| point.name.clone()).collect()))
+        .unwrap()
 }
 
 #[test]
@@ -196,9 +199,10 @@ fn a_damaged_block_of_rows_costs_the_points_in_it() {
     let fixture = with_rows();
     fixture.damage(&block_of_rows(&fixture, 0));
     let volume = mount(&fixture.device);
+    volume.background().unwrap();
     let refused = volume.write_all(find(&volume, BLOCKS), 0, b"new", false).unwrap_err();
     assert!(matches!(&refused, FsError::ReadOnly(why) if why.contains("inode 5")), "{refused}");
-    let known = volume.run(|vfs, _| Ok(vfs.store().points().len())).unwrap();
+    let known = volume.run(|vfs, _| Ok(vfs.store().points_len())).unwrap();
     assert!((2..=10).contains(&known), "{known} points are in the slot or the other block");
     drop(volume);
     fixture.is_repaired(&["block-damaged", "points-lost"], &[]);
@@ -209,10 +213,27 @@ fn a_damaged_block_of_rows_costs_the_points_in_it() {
 }
 
 #[test]
+fn until_the_rows_are_read_users_can_write_and_sync_whatever_is_in_them() {
+    let fixture = with_rows();
+    fixture.damage(&block_of_rows(&fixture, 0));
+    let volume = mount(&fixture.device);
+    let file = find(&volume, BLOCKS);
+    volume.write_all(file, 0, b"new", false).unwrap();
+    volume.sync(Scope::All).unwrap();
+    let refused = volume.make_point("more").unwrap_err();
+    assert!(matches!(&refused, FsError::ReadOnly(why) if why.contains("inode 5")), "{refused}");
+    drop(volume);
+    let volume = mount(&fixture.device);
+    let mut bytes = [0; 3];
+    volume.read(file, 0, &mut bytes).unwrap();
+    assert_eq!(&bytes, b"new");
+}
+
+#[test]
 fn a_clone_of_a_point_whose_row_is_lost_goes_with_it() {
     let fixture = with_rows();
     fixture.with_volume(|volume| {
-        let first = volume.run(|vfs, _| Ok(vfs.store().points()[0].epoch)).unwrap();
+        let first = volume.run(|vfs, _| Ok(vfs.store_mut().points()?[0].epoch)).unwrap();
         make_clone(volume, first, "fork").unwrap();
     });
     fixture.damage(&block_of_rows(&fixture, 0));

@@ -92,9 +92,15 @@ impl Lfs {
     }
 
     /// A point that is not being dropped.
-    pub(in crate::lfs) fn whole_point(&self, epoch: Epoch) -> Result<&Point, FsError> {
+    ///
+    /// # Errors
+    /// `NotFound`; `Need`.
+    pub(in crate::lfs) fn whole_point(&mut self, epoch: Epoch) -> Outcome<&Point> {
+        if self.tables.points.may_be_unread(epoch) {
+            self.load_rows()?;
+        }
         let point = self.tables.points.get(epoch);
-        point.filter(|point| point.dropped_to.is_none()).ok_or(FsError::NotFound)
+        Ok(point.filter(|point| point.dropped_to.is_none()).ok_or(FsError::NotFound)?)
     }
 
     /// True if an inode of a clone still has its origin's record, judged by the map's entry for it.

@@ -72,8 +72,9 @@ impl Lfs {
         from: InodeNo,
         found: &mut Vec<Differing>,
     ) -> Outcome<Option<InodeNo>> {
-        let state = |epoch| self.whole_point(epoch).map(StateRoot::from);
-        let (first, second) = (first.map_or(Ok(StateRoot::NOTHING), state)?, second.map(state).transpose()?);
+        let mut state = |epoch| self.whole_point(epoch).map(StateRoot::from);
+        let first = first.map_or(Ok(StateRoot::NOTHING), &mut state)?;
+        let second = second.map(state).transpose()?;
         let mut course = Course {
             first,
             second,

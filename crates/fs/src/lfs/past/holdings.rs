@@ -3,7 +3,7 @@
 //! A walk counts them, since nothing records the death of a single block. Its time is proportional to what is held. Caller: `firn
 //! log`, through the driver.
 
-use crate::error::{FsError, Outcome};
+use crate::error::Outcome;
 use crate::lfs::Lfs;
 use crate::lfs::past::walk::{Progress, Purpose, Walk};
 use firnfs_format::Epoch;
@@ -16,13 +16,14 @@ impl Lfs {
     /// Begins to count what dropping a point would give back, in bytes.
     ///
     /// # Errors
-    /// `NotFound` if there is no such point, or it is being dropped.
-    pub fn count_held_by(&self, epoch: Epoch) -> Result<Holdings, FsError> {
-        let point = self.whole_point(epoch)?;
+    /// `NotFound` if there is no such point, or it is being dropped; `Need`.
+    pub fn count_held_by(&mut self, epoch: Epoch) -> Outcome<Holdings> {
+        self.load_rows()?;
+        let point = self.whole_point(epoch)?.clone();
         let is_whole = |point: &&Point| point.dropped_to.is_none();
-        let (until, after) = self.tables.points.around(epoch);
-        let (before, next) = (until.iter().rev().find(is_whole), after.iter().find(is_whole));
-        Ok(Holdings(Walk::new(before, point, next, Purpose::Count(0))))
+        let (until, mut after) = self.tables.points.around(epoch);
+        let (before, next) = (until.rev().find(is_whole), after.find(is_whole));
+        Ok(Holdings(Walk::new(before, &point, next, Purpose::Count(0))))
     }
 
     /// Continues a count. Returns the sum when the count is complete. The sum is exact if nothing has changed since the count

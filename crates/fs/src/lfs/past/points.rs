@@ -8,13 +8,33 @@ use crate::lfs::past::retention;
 use crate::store::{Scope, State, Title, time_of_next};
 use firnfs_format::checkpoint::{MAX_POINTS, POINT_NAME_MAX, Point, RULES_MAX, Retention};
 use firnfs_format::{Epoch, TimeNs};
-use std::borrow::Cow;
+use std::collections::VecDeque;
 
 impl Lfs {
     /// The retained points, oldest first.
-    #[must_use]
-    pub fn points(&self) -> &[Point] {
+    ///
+    /// # Errors
+    /// `Need`, until the points that are not in the checkpoint slot have been read.
+    pub fn points(&mut self) -> Outcome<&VecDeque<Point>> {
+        self.load_rows()?;
+        Ok(self.tables.points.list())
+    }
+
+    /// The retained points of a volume whose rows have been read.
+    pub(crate) fn known_points(&self) -> &VecDeque<Point> {
         self.tables.points.list()
+    }
+
+    /// True if points are being dropped, or may be: their rows have not been read.
+    #[must_use]
+    pub fn is_dropping(&self) -> bool {
+        self.tables.points.are_dropping() || self.tables.points.are_unread()
+    }
+
+    /// How many retained points there are.
+    #[must_use]
+    pub fn points_len(&self) -> usize {
+        self.tables.points.len()
     }
 
     /// Bytes that only retained points hold.
@@ -32,6 +52,7 @@ impl Lfs {
     /// hold all of its metadata a second time; `Unsupported` if the volume is too large for its block size; `Need`; `Room` while
     /// a checkpoint is under way; `ReadOnly`.
     pub fn make_point(&mut self, now: TimeNs, name: &str) -> Outcome<Epoch> {
+        self.load_rows()?;
         self.standing.refuse()?;
         self.check_point_name(name)?;
         self.refuse_while_resizing()?;
@@ -53,7 +74,7 @@ impl Lfs {
         let result = self.checkpoint_now(now);
         let is_made = self.upkeep.next_point.take().is_none();
         match result {
-            Ok(()) if is_made => self.tables.points.newest().ok_or(Stop::Room),
+            Ok(()) if is_made => self.tables.points.newest().map(|point| point.epoch).ok_or(Stop::Room),
             Ok(()) => Err(Stop::Room),
             Err(stop) => Err(stop),
         }
@@ -62,8 +83,9 @@ impl Lfs {
     /// Begins to drop a point; background work completes it.
     ///
     /// # Errors
-    /// `NotFound`; `NotPermitted` if the point is the origin of a clone; `ReadOnly`.
+    /// `NotFound`; `NotPermitted` if the point is the origin of a clone; `Need`; `ReadOnly`.
     pub fn drop_point(&mut self, now: TimeNs, epoch: Epoch) -> Outcome<()> {
+        self.load_rows()?;
         self.standing.refuse()?;
         if self.tables.points.get(epoch).is_none() {
             return Err(FsError::NotFound.into());
@@ -101,7 +123,7 @@ impl Lfs {
         if name.is_none() && !self.wants_automatic_point(now, occasion) {
             return;
         }
-        let last = retention::automatic(self.tables.points.list()).next_back().map(|point| point.time);
+        let last = self.tables.points.automatic().next_back().map(|point| point.time);
         let time = if name.is_none() { time_of_next(now, last) } else { now };
         self.tables.points.push(Point {
             epoch: self.tables.epoch,
@@ -141,18 +163,20 @@ impl Lfs {
         if !is_wanted || self.refuse_while_resizing().is_err() || !self.may_have_points() {
             return false;
         }
-        let last = points.list().last();
-        let is_news = last.is_none_or(|last| last.imap.ptr != self.tables.imap.table.root.ptr);
+        let is_news = points.newest().is_none_or(|last| last.imap.ptr != self.tables.imap.table.root.ptr);
         let gap_ms = match occasion {
             Occasion::Due | Occasion::Unmount if self.keeps_commits() => 0,
             _ => AUTOMATIC_GAP_MS.min(self.options.checkpoint_interval_ms),
         };
         let is_soon = |last: &Point| now.millis_since(last.time) < gap_ms;
-        if !is_news || retention::automatic(points.list()).next_back().is_some_and(is_soon) {
+        if !is_news || points.automatic().next_back().is_some_and(is_soon) {
             return false;
         }
         if points.len() + NAMED_POINTS >= MAX_POINTS {
-            self.begin_drop_of(retention::least_missed(&self.points_without_clones(), now));
+            let branches = &self.tables.branches;
+            let (before, part) = self.tables.points.examine();
+            let least = retention::least_missed(before, part, now, |point| !branches.is_origin(point.epoch));
+            self.begin_drop_of(least);
             return false;
         }
         self.has_space(self.metadata_of_first_point())
@@ -160,27 +184,38 @@ impl Lfs {
 
     /// Begins to drop the next automatic point that no rule keeps, or that makes the past exceed its share.
     pub(in crate::lfs) fn retain(&mut self, now: TimeNs) {
-        let (points, retention) = (self.points_without_clones(), &self.tables.points.retention);
-        let share_bytes = self.capacity_bytes() / 100 * u64::from(retention.percent);
+        let share_bytes = self.capacity_bytes() / 100 * u64::from(self.tables.points.retention.percent);
         let is_over = self.past_bytes() > share_bytes;
-        let oldest = || retention::automatic(&points).next().filter(|_| is_over);
-        let next = retention::outlived(&points, retention, now);
-        let next = next.or_else(|| oldest().map(|point| point.epoch));
-        self.begin_drop_of(next);
+        let branches = &self.tables.branches;
+        let rules = self.tables.points.retention.rules.clone();
+        let (before, part) = self.tables.points.examine();
+        let next = retention::outlived(before, part, &rules, now, |point| !branches.is_origin(point.epoch));
+        self.begin_drop_of(next.or_else(|| self.oldest_automatic().filter(|_| is_over)));
     }
 
     /// Makes room for users: begins to drop the oldest automatic point. False if no point of the past can be dropped.
-    pub(in crate::lfs) fn give_way(&mut self) -> bool {
-        let oldest = retention::automatic(&self.points_without_clones()).next().map(|point| point.epoch);
-        self.begin_drop_of(oldest);
-        self.tables.points.dropping().is_some()
+    ///
+    /// # Errors
+    /// `Need`.
+    pub(in crate::lfs) fn give_way(&mut self) -> Outcome<bool> {
+        self.load_rows()?;
+        self.begin_drop_of(self.oldest_automatic());
+        Ok(self.tables.points.are_dropping())
+    }
+
+    /// The oldest automatic point that can be dropped: the origin of a clone cannot.
+    fn oldest_automatic(&self) -> Option<Epoch> {
+        let branches = &self.tables.branches;
+        let mut automatic = self.tables.points.automatic().map(|point| point.epoch);
+        automatic.find(|epoch| !branches.is_origin(*epoch))
     }
 
     /// Drops all automatic points.
     ///
     /// # Errors
-    /// `NotPermitted`, with nothing dropped, if there are clones or points with names; `Room` until all points are gone.
+    /// `NotPermitted`, with nothing dropped, if there are clones or points with names; `Need`; `Room` until all points are gone.
     pub(in crate::lfs) fn give_up_history(&mut self) -> Outcome<()> {
+        self.load_rows()?;
         if !self.tables.branches.is_empty() {
             return Err(FsError::NotPermitted("to shrink a volume that has clones").into());
         }
@@ -196,17 +231,8 @@ impl Lfs {
         if epochs.is_empty() { Ok(()) } else { Err(Stop::Room) }
     }
 
-    /// The points that are not origins of clones: origins cannot be dropped.
-    fn points_without_clones(&self) -> Cow<'_, [Point]> {
-        let (points, branches) = (self.tables.points.list(), &self.tables.branches);
-        if branches.is_empty() {
-            return Cow::Borrowed(points);
-        }
-        points.iter().filter(|point| !branches.is_origin(point.epoch)).cloned().collect()
-    }
-
     fn begin_drop_of(&mut self, epoch: Option<Epoch>) {
-        let is_idle = self.tables.points.dropping().is_none();
+        let is_idle = !self.tables.points.are_dropping();
         if is_idle && epoch.is_some_and(|epoch| self.tables.points.begin_drop(epoch)) {
             self.due.note_change();
         }
@@ -221,8 +247,9 @@ impl Lfs {
     /// Sets which automatic points are made and kept. Durable with the next checkpoint.
     ///
     /// # Errors
-    /// `Invalid` for a share above 100 % or more than [`RULES_MAX`] rules; `ReadOnly`.
+    /// `Invalid` for a share above 100 % or more than [`RULES_MAX`] rules; `Need`; `ReadOnly`.
     pub fn set_retention(&mut self, now: TimeNs, retention: Retention) -> Outcome<()> {
+        self.load_rows()?;
         self.standing.refuse()?;
         if retention.percent > 100 || retention.rules.len() > RULES_MAX {
             return Err(FsError::Invalid("retention").into());
@@ -237,8 +264,9 @@ impl Lfs {
     /// Gives an automatic point a name; it is then kept until a user drops it. Durable with the next checkpoint.
     ///
     /// # Errors
-    /// As [`Self::make_point`] for the name; `NotFound` if there is no such point, or it is being dropped; `ReadOnly`.
+    /// As [`Self::make_point`] for the name; `NotFound` if there is no such point, or it is being dropped; `Need`; `ReadOnly`.
     pub fn name_point(&mut self, now: TimeNs, epoch: Epoch, name: &str) -> Outcome<()> {
+        self.load_rows()?;
         self.standing.refuse()?;
         self.check_point_name(name)?;
         self.tables.points.name(epoch, name)?;

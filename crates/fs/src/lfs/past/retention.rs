@@ -1,44 +1,58 @@
 //! Chooses the automatic points to drop, by pure functions of the points, the rules and the time.
 
-use firnfs_format::checkpoint::{Point, Retention, Rule};
+use firnfs_format::checkpoint::{Point, Rule};
 use firnfs_format::{Epoch, TimeNs};
 
-/// The oldest automatic point that no rule keeps. A rule keeps the first point of each of its periods.
+/// The oldest of these automatic points that no rule keeps. A rule keeps the first point of each of its periods. `before` is the
+/// automatic point before them; `may_go` says which of them may be dropped.
 #[must_use]
-pub(in crate::lfs) fn outlived(points: &[Point], retention: &Retention, now: TimeNs) -> Option<Epoch> {
-    let automatic: Vec<&Point> = automatic(points).collect();
-    let is_kept = |at: usize| {
-        let age_s = age_s(automatic[at], now);
-        let before = at.checked_sub(1).map(|before| automatic[before]);
-        retention.rules.iter().any(|rule| {
-            let is_first = before.is_none_or(|before| period(rule, before) != period(rule, automatic[at]));
-            age_s <= i64::from(rule.for_s) && (rule.every_s == 0 || is_first)
-        })
-    };
-    (0..automatic.len()).find(|at| !is_kept(*at)).map(|at| automatic[at].epoch)
+pub(in crate::lfs) fn outlived<'p>(
+    mut before: Option<&'p Point>,
+    points: impl Iterator<Item = &'p Point>,
+    rules: &[Rule],
+    now: TimeNs,
+    may_go: impl Fn(&Point) -> bool,
+) -> Option<Epoch> {
+    for point in points {
+        let age_ns = now.0.saturating_sub(point.time.0);
+        let is_first = |rule: &Rule| before.is_none_or(|before| period(rule, before) != period(rule, point));
+        let keeps = |rule: &Rule| {
+            age_ns <= i64::from(rule.for_s) * SECOND_NS && (rule.every_s == 0 || is_first(rule))
+        };
+        if may_go(point) && !rules.iter().any(keeps) {
+            return Some(point.epoch);
+        }
+        before = Some(point);
+    }
+    None
 }
 
-/// The automatic point whose loss matters least: the gap between its neighbours is the smallest in proportion to its age.
+/// The one of these automatic points whose loss matters least: the gap between its neighbours is the smallest in proportion to
+/// its age. `before` and `may_go` as for [`outlived`].
 #[must_use]
-pub(in crate::lfs) fn least_missed(points: &[Point], now: TimeNs) -> Option<Epoch> {
-    let automatic: Vec<&Point> = automatic(points).collect();
+pub(in crate::lfs) fn least_missed<'p>(
+    before: Option<&'p Point>,
+    points: impl Iterator<Item = &'p Point>,
+    now: TimeNs,
+    may_go: impl Fn(&Point) -> bool,
+) -> Option<Epoch> {
+    let points: Vec<&Point> = points.collect();
+    let time_before = before.map_or(TimeNs(i64::MIN / 2), |before| before.time);
     let gap = |at: usize| {
-        let after = automatic.get(at + 1).map_or(now, |point| point.time);
-        let before = at.checked_sub(1).map_or(TimeNs(i64::MIN / 2), |before| automatic[before].time);
-        let gap_s = (i128::from(after.0) - i128::from(before.0)).max(0) / 1_000_000_000;
+        let after = points.get(at + 1).map_or(now, |point| point.time);
+        let before = at.checked_sub(1).map_or(time_before, |before| points[before].time);
+        let gap_s = (i128::from(after.0) - i128::from(before.0)).max(0) / i128::from(SECOND_NS);
         // In millionths of its age.
-        gap_s * 1_000_000 / i128::from(age_s(automatic[at], now).max(1))
+        gap_s * 1_000_000 / i128::from(age_s(points[at], now).max(1))
     };
-    (0..automatic.len()).min_by_key(|at| gap(*at)).map(|at| automatic[at].epoch)
+    let going = (0..points.len()).filter(|at| may_go(points[*at]));
+    going.min_by_key(|at| gap(*at)).map(|at| points[at].epoch)
 }
 
-/// The automatic points that are not being dropped, oldest first.
-pub(in crate::lfs) fn automatic(points: &[Point]) -> impl DoubleEndedIterator<Item = &Point> {
-    points.iter().filter(|point| point.is_automatic && point.dropped_to.is_none())
-}
+const SECOND_NS: i64 = 1_000_000_000;
 
 fn seconds(time: TimeNs) -> i64 {
-    time.0.div_euclid(1_000_000_000)
+    time.0.div_euclid(SECOND_NS)
 }
 
 /// A point in the future, left by a clock that was set back, counts as new.
@@ -53,8 +67,10 @@ fn period(rule: &Rule, point: &Point) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lfs::tables::points::Points;
     use crate::lfs::tables::table::Table;
     use firnfs_format::InodeNo;
+    use firnfs_format::checkpoint::Retention;
 
     const MINUTE_S: i64 = 60;
     const HOUR_S: i64 = 3_600;
@@ -81,9 +97,25 @@ mod tests {
         Retention { percent: 30, rules: vec![rule(0, 600), rule(3_600, 86_400)] }
     }
 
+    fn any(_: &Point) -> bool {
+        true
+    }
+
+    fn next_outlived(points: &[Point], now: TimeNs) -> Option<Epoch> {
+        let mut points = Points::new(points.to_vec(), 0, retention());
+        let (before, part) = points.examine();
+        outlived(before, part, &retention().rules, now, any)
+    }
+
+    fn next_missed_least(points: &[Point], now: TimeNs) -> Option<Epoch> {
+        let mut points = Points::new(points.to_vec(), 0, retention());
+        let (before, part) = points.examine();
+        least_missed(before, part, now, any)
+    }
+
     /// The points that are left after all outlived ones were dropped.
     fn left(mut points: Vec<Point>, now: i64) -> Vec<i64> {
-        while let Some(epoch) = outlived(&points, &retention(), at(now)) {
+        while let Some(epoch) = next_outlived(&points, at(now)) {
             points.retain(|point| point.epoch != epoch);
         }
         points.iter().map(|point| seconds(point.time)).collect()
@@ -104,8 +136,18 @@ mod tests {
     fn named_points_and_those_that_go_already_are_not_looked_at() {
         let named = Point { is_automatic: false, name: "kept".to_owned(), ..point(1, 0) };
         let going = Point { dropped_to: Some(Default::default()), ..point(2, 0) };
-        assert_eq!(outlived(&[named.clone(), going.clone()], &retention(), at(1 << 30)), None);
-        assert_eq!(least_missed(&[named, going], at(100)), None);
+        assert_eq!(next_outlived(&[named.clone(), going.clone()], at(1 << 30)), None);
+        assert_eq!(next_missed_least(&[named, going], at(100)), None);
+    }
+
+    #[test]
+    fn a_point_that_has_to_stay_still_counts_as_the_first_of_its_period() {
+        let points = [point(1, 0), point(2, 60), point(3, 120)];
+        let next = |may_go: fn(&Point) -> bool| {
+            outlived(None, points.iter(), &retention().rules, at(2 * HOUR_S), may_go)
+        };
+        assert_eq!(next(|point| point.epoch != Epoch(1)), Some(Epoch(2)));
+        assert_eq!(next(|point| point.epoch == Epoch(3)), Some(Epoch(3)));
     }
 
     #[test]
@@ -116,9 +158,13 @@ mod tests {
     #[test]
     fn the_point_between_close_neighbours_is_missed_least() {
         let points = [point(1, 0), point(2, 1_000), point(3, 2_000), point(4, 2_010), point(5, 2_020)];
-        assert_eq!(least_missed(&points, at(10_000)), Some(Epoch(4)));
+        assert_eq!(next_missed_least(&points, at(10_000)), Some(Epoch(4)));
         let old =
             [point(1, 0), point(2, 10), point(3, 20), point(4, 9_970), point(5, 9_980), point(6, 9_990)];
-        assert_eq!(least_missed(&old, at(10_000)), Some(Epoch(2)), "the same gap is less for an old one");
+        assert_eq!(
+            next_missed_least(&old, at(10_000)),
+            Some(Epoch(2)),
+            "the same gap is less for an old one"
+        );
     }
 }

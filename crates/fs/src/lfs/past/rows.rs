@@ -1,35 +1,38 @@
 //! Reads and writes the file of points: see [`crate::lfs::tables::point_rows`].
 //!
 //! A block of the file is an array of rows, each a point in the form of a checkpoint slot. A checkpoint writes the rows that have
-//! changed before it commits. Opening a volume reads all rows first: a block that dies in the log's tail is held if a point has
-//! seen it.
+//! changed before it commits. The rows are read in the background after a mount; whoever needs them earlier reads them: a
+//! checkpoint, the cleaner when it meets dead blocks, dropping, and all that lists or reads the past. Opening a volume reads them
+//! only if the slot cannot tell what roll-forward has to know ([`Points::needs_rows`]).
 //!
-//! Invariant: between two checkpoints the file does not change.
+//! Invariant: between two checkpoints the file does not change; so until all rows are read no checkpoint is written.
+//!
+//! [`Points::needs_rows`]: crate::lfs::tables::points::Points::needs_rows
 
 use crate::device_reader::DeviceReader;
 use crate::error::{FsError, Outcome, Stop, gather_needs};
 use crate::fetch::Fetch;
 use crate::lfs::Lfs;
-use crate::lfs::base::damage::is_damage;
-use crate::lfs::map::files::Files;
-use crate::lfs::map::shelf::Shelf;
-use crate::lfs::tables::point_rows::PointRows;
-use crate::lfs::tables::points::Points;
-use crate::store::{BlockKey, Fork};
-use firnfs_format::checkpoint::{MAX_POINTS, POINT_BYTES, Point};
+use crate::lfs::base::geometry::Geometry;
+use crate::lfs::map::admit::INODE_NUMBERS;
+use crate::lfs::tables::point_rows::Unread;
+use crate::lfs::tables::table::Table;
+use crate::store::{BlockKey, Buf, Fork};
+use firnfs_format::checkpoint::{BRANCH_BITS, MAX_POINTS, POINT_BYTES, Point};
 use firnfs_format::{BlockIndex, DecodeError, Epoch, InodeNo, TimeNs};
 use rustc_hash::FxHashSet;
 
-/// Blocks of the file that are read together.
-const BLOCKS_AT_ONCE: usize = 256;
+/// Bytes of the file that are read together.
+const READ_AT_ONCE_BYTES: u64 = 1 << 20;
 
-/// What was found in the file.
-#[derive(Default)]
-struct Found {
-    /// Each with its row.
-    points: Vec<(u32, Point)>,
-    /// Why some of it could not be read.
-    damage: Option<FsError>,
+/// The height that the tree of an inode map can have.
+pub(in crate::lfs) fn map_height_max(geo: &Geometry) -> u32 {
+    Table::new(InodeNo::INODE_MAP, Table::EMPTY, geo.block_bytes).height_for(INODE_NUMBERS)
+}
+
+/// False for a point with values that no checkpoint up to that epoch can have written.
+pub(in crate::lfs) fn is_possible(point: &Point, height_max: u32, newest: Epoch) -> bool {
+    point.imap.height <= height_max && point.next_ino.0 < 1 << BRANCH_BITS && point.epoch <= newest
 }
 
 impl Lfs {
@@ -59,9 +62,12 @@ impl Lfs {
     /// with the checkpoint.
     ///
     /// # Errors
-    /// `Need`, `Corrupt`: the file has not changed then. `Room` while an earlier file is being freed.
+    /// `Need`, `Corrupt`: the file has not changed then. `Room` while an earlier file is being freed; `ReadOnly` if rows that
+    /// are read now are damaged.
     pub(in crate::lfs) fn put_rows(&mut self, now: TimeNs) -> Outcome<()> {
-        self.tables.points.make_room_in_slot(self.options.slot_points);
+        self.load_rows()?;
+        self.standing.refuse()?;
+        self.tables.points.balance_slot(self.options.slot_points);
         if self.tables.points.rows.is_written() {
             return Ok(());
         }
@@ -107,88 +113,120 @@ impl Lfs {
         bytes
     }
 
-    /// Reads the points that are not in the checkpoint slot; the checkpoint states that there are `count`. If some cannot be
-    /// read, the volume is read-only, because nobody knows what they hold. `is_possible` says whether a point can belong to this
-    /// volume.
+    /// Reads the points that are not in the checkpoint slot, unless that has been done. If some cannot be read, the volume is
+    /// read-only, because nobody knows what they hold. Callers: all that need more than the newest point.
     ///
     /// # Errors
-    /// `Io`.
-    pub(in crate::lfs) fn read_rows(
-        &mut self,
-        read: &mut dyn DeviceReader,
-        count: u32,
-        is_possible: impl Fn(&Point) -> bool,
-    ) -> Result<(), FsError> {
-        if count == 0 {
-            return Ok(());
+    /// `Need`.
+    pub(crate) fn load_rows(&mut self) -> Outcome<()> {
+        while self.load_more_rows()? {}
+        Ok(())
+    }
+
+    /// The same while nothing else uses the volume.
+    pub(crate) fn read_rows(&mut self, read: &mut dyn DeviceReader) {
+        let result = self.drive_whatever_fails(read, Self::load_rows);
+        debug_assert!(result.is_ok(), "a failure is noted, and the reading goes on: {result:?}");
+    }
+
+    /// Reads the next rows; false if there are none.
+    ///
+    /// # Errors
+    /// `Need`.
+    pub(in crate::lfs) fn load_more_rows(&mut self) -> Outcome<bool> {
+        let Some(unread) = self.tables.points.unread() else { return Ok(false) };
+        let from = unread.next_block;
+        let blocks = match self.row_blocks() {
+            Ok(blocks) if blocks <= self.row_blocks_max() => blocks,
+            Ok(blocks) => {
+                let why = self.bad_rows(self.row_blocks_max(), blocks);
+                self.note_bad_rows(why);
+                0
+            }
+            Err(Stop::Fail(why)) => {
+                self.note_bad_rows(why);
+                0
+            }
+            Err(stop) => return Err(stop),
+        };
+        if from >= blocks {
+            self.admit_rows();
+            return Ok(false);
         }
-        let mut found = Found::default();
-        match self.drive(read, Self::row_blocks) {
-            Ok(blocks) if blocks <= self.row_blocks_max() => self.find_rows(read, blocks, &mut found)?,
-            Ok(blocks) => found.damage = Some(self.bad_rows(self.row_blocks_max(), blocks)),
-            Err(why) if is_damage(&why) => found.damage = Some(why),
-            Err(why) => return Err(why),
+        let mut needs = Vec::new();
+        let at_once = (READ_AT_ONCE_BYTES / u64::from(self.geo.block_bytes)).max(1);
+        for block in from..blocks.min(from + at_once) {
+            let content = match self.load_row_block(block) {
+                Err(Stop::Fail(why)) => {
+                    self.note_bad_rows(why);
+                    None
+                }
+                content => gather_needs(content, &mut needs)?.flatten(),
+            };
+            // Blocks are decoded in order: a cache may have no room for all of them.
+            if needs.is_empty() {
+                self.decode_rows(block, content.as_deref().unwrap_or_default());
+            }
         }
-        // Roll-forward begins with nothing in memory.
-        self.files = Files::default();
-        self.shelf = Shelf::new(self.geo.clone());
-        let mut list = self.tables.points.list().to_vec();
-        let mut epochs: FxHashSet<Epoch> = list.iter().map(|point| point.epoch).collect();
-        let (stated, all) = (u64::from(count), found.points.len() as u64);
-        found.points.retain(|(_, point)| is_possible(point) && epochs.insert(point.epoch));
-        let good = found.points.len() as u64;
-        if good != all || all != stated {
-            let why = self.bad_rows(stated, good);
-            found.damage.get_or_insert(why);
+        if needs.is_empty() { Ok(true) } else { Err(Stop::Need(needs)) }
+    }
+
+    /// A block of the file; `None` if it has no such block, or if its error has been noted.
+    fn load_row_block(&mut self, block: u64) -> Outcome<Option<Buf>> {
+        if self.tables.points.unread().is_some_and(|unread| unread.failed.contains(&block)) {
+            return Ok(None);
         }
-        let rows = PointRows::new(found.points.iter().map(|(row, point)| (*row, point.epoch)));
-        list.extend(found.points.into_iter().map(|(_, point)| point));
-        let retention = self.tables.points.retention.clone();
-        self.tables.points = Points::new(list, rows, retention);
-        if !self.lost_origins().is_empty() {
-            let why = self.bad_rows(stated, good);
-            found.damage.get_or_insert(why);
+        let content = self.load(Self::row_key(block));
+        if let (Err(Stop::Fail(_)), Some(unread)) = (&content, self.tables.points.unread()) {
+            unread.failed.insert(block);
         }
-        if let Some(why) = found.damage {
+        content
+    }
+
+    fn decode_rows(&mut self, block: u64, bytes: &[u8]) {
+        let first = block as u32 * self.rows_in_block();
+        let rows = bytes.as_chunks::<POINT_BYTES>().0.iter().map(Point::decode_row);
+        let bad = rows.clone().find_map(Result::err).map(|why| self.bad_row(&why));
+        if let Some(unread) = self.tables.points.unread() {
+            let found = (first..).zip(rows).filter_map(|(row, point)| Some((row, point.ok()??)));
+            unread.found.extend(found);
+            unread.next_block = block + 1;
+        }
+        if let Some(why) = bad {
+            self.note_bad_rows(why);
+        }
+    }
+
+    fn note_bad_rows(&mut self, why: FsError) {
+        if let Some(unread) = self.tables.points.unread() {
+            unread.damage.get_or_insert(why);
+        }
+    }
+
+    /// All rows have been read: takes in their points.
+    fn admit_rows(&mut self) {
+        let oldest = self.tables.points.oldest_in_slot();
+        let Some(Unread { count, mut found, mut damage, .. }) = self.tables.points.end_reading() else {
+            return;
+        };
+        let (height_max, newest) = (map_height_max(&self.geo), oldest.unwrap_or(self.tables.epoch));
+        let all = found.len();
+        let mut epochs: FxHashSet<Epoch> = FxHashSet::default();
+        let is_good = |point: &Point| is_possible(point, height_max, newest) && oldest != Some(point.epoch);
+        found.retain(|(_, point)| is_good(point) && epochs.insert(point.epoch));
+        drop(epochs);
+        let good = found.len();
+        self.tables.points.take_in(found);
+        if good != all || all != count as usize || !self.lost_origins().is_empty() {
+            damage.get_or_insert(self.bad_rows(u64::from(count), good as u64));
+        }
+        if let Some(why) = damage {
             self.give_up(&why);
             self.tables.points.rows.note_damage(why);
         }
-        Ok(())
     }
 
-    fn find_rows(
-        &mut self,
-        read: &mut dyn DeviceReader,
-        blocks: u64,
-        found: &mut Found,
-    ) -> Result<(), FsError> {
-        let numbers: Vec<u64> = (0..blocks).collect();
-        for some in numbers.chunks(BLOCKS_AT_ONCE) {
-            let contents = self.drive_all(read, some, |lfs, block| lfs.load(Self::row_key(*block)));
-            for (block, content) in some.iter().zip(contents) {
-                match content {
-                    Ok(Some(bytes)) => self.decode_rows(*block, &bytes, found),
-                    Ok(None) => {}
-                    Err(why) if is_damage(&why) => _ = found.damage.get_or_insert(why),
-                    Err(why) => return Err(why),
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn decode_rows(&self, block: u64, bytes: &[u8], found: &mut Found) {
-        let per_block = self.rows_in_block();
-        for (at, row) in bytes.as_chunks::<POINT_BYTES>().0.iter().enumerate() {
-            match Point::decode_row(row) {
-                Ok(Some(point)) => found.points.push((block as u32 * per_block + at as u32, point)),
-                Ok(None) => {}
-                Err(why) => _ = found.damage.get_or_insert(self.bad_row(&why)),
-            }
-        }
-    }
-
-    /// Why retained points were lost when the volume was opened, if some were.
+    /// Why retained points were lost, if some were when their rows were read.
     #[must_use]
     pub fn lost_rows(&self) -> Option<&FsError> {
         self.tables.points.rows.damage()

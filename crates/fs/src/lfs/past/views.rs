@@ -5,7 +5,8 @@
 //! Blocks and inodes of points are in the caches of the present, under their own numbers, and never change there. A view is never
 //! given to another point, so nothing reads what the caches still have of a dropped point.
 
-use crate::error::{FsError, Outcome};
+use crate::device_reader::DeviceReader;
+use crate::error::{FsError, Outcome, Stop};
 use crate::lfs::Lfs;
 use crate::lfs::base::places::{is_internal, is_unseen, place_of_record};
 use crate::lfs::map::admit::RECORD_MAX_BYTES;
@@ -36,6 +37,11 @@ impl Views {
         view_of(ino) != 0 || self.shown.is_some() && !is_internal(ino)
     }
 
+    /// The root directory of a point, if it has a view.
+    pub fn root_of(&self, epoch: Epoch) -> Option<InodeNo> {
+        self.places.get(&epoch).map(|at| in_view(at + 1, InodeNo::ROOT))
+    }
+
     /// The point of an inode.
     pub fn epoch_of(&self, ino: InodeNo) -> Option<Epoch> {
         match view_of(ino).checked_sub(1) {
@@ -49,12 +55,12 @@ impl Lfs {
     /// Shows a read-only volume as it was at a retained point.
     ///
     /// # Errors
-    /// `NotFound` if there is no such point; `Invalid` if the volume was opened for writing.
-    pub fn show(&mut self, epoch: Epoch) -> Result<(), FsError> {
+    /// `NotFound` if there is no such point; `Invalid` if the volume was opened for writing; `Io`.
+    pub fn show(&mut self, read: &mut dyn DeviceReader, epoch: Epoch) -> Result<(), FsError> {
         if !self.options.read_only {
             return Err(FsError::Invalid("to show a snapshot of a volume that is written"));
         }
-        self.whole_point(epoch)?;
+        self.drive_whatever_fails(read, |lfs| lfs.whole_point(epoch).map(|_| ()))?;
         // What is in memory belongs to the present.
         self.files = Files::default();
         self.shelf = Shelf::new(self.geo.clone());
@@ -63,34 +69,45 @@ impl Lfs {
     }
 
     /// See [`crate::store::Store::states`].
-    pub(in crate::lfs) fn states_now(&self) -> States<'_> {
+    pub(in crate::lfs) fn states_from(&mut self, from: Epoch) -> Outcome<States<'_>> {
+        self.load_rows()?;
         let is_whole = |point: &&Point| point.dropped_to.is_none();
-        Box::new(self.points().iter().filter(is_whole).map(State::from))
+        Ok(Box::new(self.tables.points.from(from).filter(is_whole).map(State::from)))
     }
 
     /// See [`crate::store::Store::look_into`].
-    pub(crate) fn view_of_point(&mut self, epoch: Epoch) -> Result<InodeNo, FsError> {
+    pub(crate) fn view_of_point(&mut self, epoch: Epoch) -> Outcome<InodeNo> {
         self.whole_point(epoch)?;
+        if let Some(root) = self.views.root_of(epoch) {
+            return Ok(root);
+        }
         let views = &mut self.views;
-        let at = match views.places.get(&epoch) {
-            Some(at) => *at,
-            None if views.epochs.len() == usize::from(VIEWS_MAX) => {
-                return Err(FsError::NotPermitted("to look into more snapshots before the next mount"));
-            }
-            None => {
-                let at = views.epochs.len() as u16;
-                views.epochs.push(epoch);
-                views.places.insert(epoch, at);
-                at
-            }
-        };
+        if views.epochs.len() == usize::from(VIEWS_MAX) {
+            return Err(FsError::NotPermitted("to look into more snapshots before the next mount").into());
+        }
+        let at = views.epochs.len() as u16;
+        views.epochs.push(epoch);
+        views.places.insert(epoch, at);
         Ok(in_view(at + 1, InodeNo::ROOT))
     }
 
+    /// Forgets all views if there is no room for another one, with all that is in memory. Nobody may use an inode of a point any more.
+    /// Caller: the check, which looks into all points one after the other.
+    pub(crate) fn make_room_for_a_view(&mut self) {
+        if self.views.epochs.len() == usize::from(VIEWS_MAX) {
+            self.files = Files::default();
+            self.shelf = Shelf::new(self.geo.clone());
+            self.views = Views { shown: self.views.shown, ..Views::default() };
+        }
+    }
+
     /// The state that an inode of a point belongs to.
-    fn seen_by(&self, ino: InodeNo) -> Result<StateRoot, FsError> {
+    fn seen_by(&mut self, ino: InodeNo) -> Outcome<StateRoot> {
         let epoch = self.views.epoch_of(ino).filter(|_| !is_made_up(ino)).ok_or(FsError::NotFound)?;
-        Ok(self.whole_point(epoch).map_err(|_| FsError::Stale)?.into())
+        match self.whole_point(epoch) {
+            Err(Stop::Fail(FsError::NotFound)) => Err(FsError::Stale.into()),
+            point => point.map(StateRoot::from),
+        }
     }
 
     /// Brings an inode of a point into memory.

@@ -31,6 +31,29 @@ impl Lfs {
         }
     }
 
+    /// Runs a step to its end, reading what it needs. A read that fails is not the end: the step gets the error for that block,
+    /// as in a mounted volume.
+    pub(crate) fn drive_whatever_fails<T>(
+        &mut self,
+        read: &mut dyn DeviceReader,
+        mut step: impl FnMut(&mut Self) -> Outcome<T>,
+    ) -> Result<T, FsError> {
+        loop {
+            match step(self) {
+                Ok(value) => return Ok(value),
+                Err(Stop::Fail(e)) => return Err(e),
+                Err(Stop::Room) => return Err(FsError::NoSpace),
+                Err(Stop::Need(needs)) => {
+                    for (fetch, answer) in needs.iter().zip(self.fetch(read, &needs)) {
+                        if let Err(why) = answer {
+                            self.shelf.note_failure(Wanted::of(&fetch.token), why);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
     /// Runs a step for each item to its end, and reads together the blocks that all of them need. Each answer is the
     /// same as that of [`Self::drive`] for that item alone. All answers are in memory together: the caller bounds
     /// their number.

@@ -8,9 +8,9 @@ use crate::lfs::base::counters::Counters;
 use crate::lfs::base::geometry::Geometry;
 use crate::lfs::base::kinds::KindBytes;
 use crate::lfs::base::standing::Standing;
-use crate::lfs::map::admit::INODE_NUMBERS;
 use crate::lfs::map::files::Files;
 use crate::lfs::map::shelf::Shelf;
+use crate::lfs::past::rows::{is_possible, map_height_max};
 use crate::lfs::past::states::PastBlocks;
 use crate::lfs::past::views::{Views, title};
 use crate::lfs::recover::recovery::RollForward;
@@ -18,10 +18,8 @@ use crate::lfs::room::operation::OpenOperation;
 use crate::lfs::tables::Tables;
 use crate::lfs::tables::branches::Branches;
 use crate::lfs::tables::imap::Imap;
-use crate::lfs::tables::point_rows::PointRows;
 use crate::lfs::tables::points::Points;
 use crate::lfs::tables::remnants::Remnants;
-use crate::lfs::tables::table::Table;
 use crate::lfs::tables::usage::Usage;
 use crate::lfs::upkeep::Upkeep;
 use crate::lfs::upkeep::discard::Discard;
@@ -40,7 +38,7 @@ use firnfs_format::checkpoint::{
 use firnfs_format::superblock::{
     CHECKPOINT_SLOT_BYTES, FORMAT_VERSION, SIZE_LIMIT_BYTES, SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC, Superblock,
 };
-use firnfs_format::{DecodeError, Epoch, Incarnation, InodeNo, TimeNs};
+use firnfs_format::{DecodeError, Epoch, Incarnation, TimeNs};
 use std::collections::BTreeSet;
 
 /// After this many mounts in a row without a complete checkpoint one is due at once: a checkpoint has room for [`MAX_SPANS`].
@@ -167,16 +165,6 @@ fn are_sound(tails: &[Option<Tail>], geo: &Geometry) -> bool {
         })
 }
 
-/// The height that the tree of an inode map can have.
-fn map_height_max(geo: &Geometry) -> u32 {
-    Table::new(InodeNo::INODE_MAP, Table::EMPTY, geo.block_bytes).height_for(INODE_NUMBERS)
-}
-
-/// False for a point with values that no checkpoint up to that epoch can have written.
-fn is_possible(point: &Point, height_max: u32, newest: Epoch) -> bool {
-    point.imap.height <= height_max && point.next_ino.0 < 1 << BRANCH_BITS && point.epoch <= newest
-}
-
 /// A checkpoint with a correct checksum may still have impossible values, if it was made on purpose.
 fn check_bounds(base: &Checkpoint, geo: &Geometry) -> Result<(), FsError> {
     let height_max = map_height_max(geo);
@@ -284,8 +272,12 @@ impl Lfs {
             )));
         }
         let mut lfs = Self::at_checkpoint(sb, geo, options, &base, now);
-        let height_max = map_height_max(&lfs.geo);
-        lfs.read_rows(read, base.point_rows, |point| is_possible(point, height_max, base.epoch))?;
+        if lfs.tables.points.needs_rows() {
+            lfs.read_rows(read);
+            // Roll-forward begins with nothing in memory.
+            lfs.files = Files::default();
+            lfs.shelf = Shelf::new(lfs.geo.clone());
+        }
         lfs.roll_forward(read, &base)?;
         if options.read_only {
             lfs.standing.give_up("mounted read-only".to_owned());
@@ -318,7 +310,7 @@ impl Lfs {
             durable_epoch: base.epoch,
             spans: base.spans.clone(),
             features: base.features,
-            points: Points::new(base.points.clone(), PointRows::default(), base.retention.clone()),
+            points: Points::new(base.points.clone(), base.point_rows, base.retention.clone()),
             branches: Branches::new(base.branches.clone()),
             remnants: Remnants::default(),
             second_slot: None,

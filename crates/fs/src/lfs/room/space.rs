@@ -148,11 +148,8 @@ impl Lfs {
     /// Bytes of [`Self::taken_bytes`] that are there for automatic points alone; 0 if a point with a name, or with a clone, may hold some of
     /// them.
     fn yielding_bytes(&self) -> u64 {
-        let points = self.tables.points.list();
-        if points.is_empty()
-            || points.iter().any(|point| !point.is_automatic)
-            || !self.tables.branches.is_empty()
-        {
+        let points = &self.tables.points;
+        if points.is_empty() || points.may_be_named() || !self.tables.branches.is_empty() {
             return 0;
         }
         self.past_bytes() + self.metadata_bytes()

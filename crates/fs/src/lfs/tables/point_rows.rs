@@ -3,14 +3,31 @@
 //! the row.
 //!
 //! The points themselves are in [`Points`](super::points::Points). This module only knows which row each point has, and which
-//! rows differ from the file's. A checkpoint writes those (`past::rows`).
+//! rows differ from the file's. A checkpoint writes those (`past::rows`). Opening a volume reads no row ([`Unread`]).
 //!
 //! Invariant: `rows` and `epochs` say the same; `free` are the rows before the last one in use that no point has.
 
 use crate::error::FsError;
+use crate::mutation::{Mutation, is_on};
 use firnfs_format::Epoch;
+use firnfs_format::checkpoint::Point;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// The rows of a volume whose file has not been read to its end since the volume was opened.
+#[derive(Clone, Debug, Default)]
+pub(in crate::lfs) struct Unread {
+    /// How many points there are in the file, as the checkpoint says.
+    pub count: u32,
+    /// Blocks of the file before this one have been read.
+    pub next_block: u64,
+    /// Blocks that could not be read. No step gets the error of a block twice.
+    pub failed: BTreeSet<u64>,
+    /// The points found before it, with their rows.
+    pub found: Vec<(u32, Point)>,
+    /// Why a part of the file could not be read.
+    pub damage: Option<FsError>,
+}
 
 /// See the module's head.
 #[derive(Clone, Debug, Default)]
@@ -28,10 +45,8 @@ impl PointRows {
     /// The rows in the file, with the epochs of their points.
     pub fn new(found: impl IntoIterator<Item = (u32, Epoch)>) -> Self {
         let mut rows = Self::default();
-        for (row, epoch) in found {
-            rows.epochs.insert(row, epoch);
-            rows.rows.insert(epoch, row);
-        }
+        rows.rows = found.into_iter().map(|(row, epoch)| (epoch, row)).collect();
+        rows.epochs = rows.rows.iter().map(|(epoch, row)| (*row, *epoch)).collect();
         rows.free = (0..rows.end()).filter(|row| !rows.epochs.contains_key(row)).collect();
         rows
     }
@@ -49,11 +64,6 @@ impl PointRows {
     /// How many points have a row.
     pub fn len(&self) -> usize {
         self.rows.len()
-    }
-
-    /// True if that point has a row.
-    pub fn has(&self, epoch: Epoch) -> bool {
-        self.rows.contains_key(&epoch)
     }
 
     /// The row after the last one in use.
@@ -81,7 +91,9 @@ impl PointRows {
             self.epochs.remove(&row);
             self.free.insert(row);
             self.free.split_off(&self.end());
-            self.changed.insert(row);
+            if !is_on(Mutation::RowsStay) {
+                self.changed.insert(row);
+            }
         }
     }
 
@@ -119,7 +131,7 @@ mod tests {
     #[test]
     fn a_row_is_used_again_and_the_file_does_not_grow_with_what_is_gone() {
         let mut rows = PointRows::new([(0, Epoch(3)), (2, Epoch(9)), (5, Epoch(7))]);
-        assert!(rows.is_written() && rows.has(Epoch(9)) && rows.len() == 3);
+        assert!(rows.is_written() && rows.len() == 3);
         [10, 11, 12, 13].map(Epoch).into_iter().for_each(|epoch| rows.take(epoch));
         let all: Vec<(usize, u32)> = rows.in_block(0, 8).map(|(at, epoch)| (at, epoch.0)).collect();
         assert_eq!(all, [(0, 3), (1, 10), (2, 9), (3, 11), (4, 12), (5, 7), (6, 13)]);

@@ -12,11 +12,14 @@ use crate::lfs::past::walk::{Progress, Purpose, Walk};
 use firnfs_format::TimeNs;
 
 impl Lfs {
-    /// The next step of dropping a point. False if none is being dropped.
+    /// The next step of dropping a point, after all points have been read. False if none is being dropped.
     ///
     /// # Errors
     /// `Need`.
     pub(in crate::lfs) fn forget_step(&mut self, now: TimeNs) -> Outcome<bool> {
+        if self.load_more_rows()? {
+            return Ok(true);
+        }
         let Some((before, point, next)) = self.tables.points.dropping() else { return Ok(false) };
         let mut walk = Walk::new(before, point, next, Purpose::Free);
         self.due.note_change();

@@ -55,7 +55,7 @@ impl Keeping {
 impl Lfs {
     /// Queues the entries of a segment that may have to be copied; its live blocks are moving.
     pub(in crate::lfs) fn keep_later(&mut self, victim: &Victim) {
-        let Some(newest) = self.tables.points.newest() else { return };
+        let Some(newest) = self.tables.points.newest().map(|point| point.epoch) else { return };
         // Also looks at blocks of tables that are younger than all points: live ones stay in the segment for now.
         let matters =
             |entry: &&Entry| entry.ptr.is_stored() && (entry.ptr.birth <= newest || is_table(entry.ino));
@@ -71,6 +71,10 @@ impl Lfs {
     /// # Errors
     /// `Need`; `Room` if clean segments are short.
     pub(in crate::lfs) fn keep_step(&mut self, now: TimeNs) -> Outcome<bool> {
+        if self.upkeep.keeping.is_empty() {
+            return Ok(false);
+        }
+        self.load_rows()?;
         let Some(emptied) = self.upkeep.keeping.queue.front() else { return Ok(false) };
         let (segment, youngest) = (emptied.segment, emptied.youngest);
         let entries: Vec<Entry> = emptied.entries.iter().take(STEP_ENTRIES).copied().collect();

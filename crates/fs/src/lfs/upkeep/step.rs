@@ -31,7 +31,7 @@ impl Lfs {
             || self.has_frozen()
             || self.files.reap_len() > 0
             || !self.upkeep.keeping.is_empty()
-            || self.tables.points.dropping().is_some()
+            || self.tables.points.are_dropping()
             || self.erases()
             || self.checkpoint_due_by_size()
             || self.wants_room() && (self.has_room_waiting() || self.may_clean_on_demand(false));

@@ -281,7 +281,7 @@ impl Lfs {
             spans: self.tables.spans.clone(),
             features: self.tables.features,
             points: self.tables.points.in_slot(),
-            point_rows: self.tables.points.rows.len() as u32,
+            point_rows: self.tables.points.rows_len() as u32,
             retention: self.tables.points.retention.clone(),
             branches: self.stored_branches(),
             counters,

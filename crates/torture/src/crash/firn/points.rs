@@ -108,7 +108,8 @@ impl<S: Engine> OpenVolume<S> {
     /// The names of all states, by their epochs.
     fn titles(&self) -> Result<BTreeMap<Epoch, String>, FsError> {
         let title = |state: State<'_>| (state.epoch, state.title());
-        self.volume.run(|vfs, _| Ok(vfs.store().states().into_iter().flatten().map(title).collect()))
+        self.volume
+            .run(|vfs, _| Ok(vfs.store_mut().states(Epoch(0))?.into_iter().flatten().map(title).collect()))
     }
 
     fn root_of_point(&self, name: &str) -> Result<InodeNo, FsError> {
@@ -148,7 +149,7 @@ fn make_point(volume: &Volume<Lfs>, name: &str) -> Result<(), FsError> {
 
 fn make_clone(volume: &Volume<Lfs>, point: &str, name: &str) -> Result<(), FsError> {
     let made = volume.run(|vfs, now| {
-        let point = vfs.store().points().iter().find(|known| known.name == point);
+        let point = vfs.store_mut().points()?.iter().find(|known| known.name == point);
         let origin = point.map(|point| point.epoch).ok_or(FsError::NotFound)?;
         vfs.store_mut().make_clone(now, origin, name)
     })?;
@@ -175,26 +176,25 @@ fn hold_back(volume: &Volume<Lfs>) -> Result<(), FsError> {
 
 fn drop_point(volume: &Volume<Lfs>, name: &str) -> Result<(), FsError> {
     volume.run_quietly(|vfs, now| {
-        let point = vfs.store().points().iter().find(|point| point.name == name);
+        let point = vfs.store_mut().points()?.iter().find(|point| point.name == name);
         let epoch = point.map(|point| point.epoch).ok_or(FsError::NotFound)?;
         vfs.store_mut().drop_point(now, epoch)
     })
 }
 
 fn settle(volume: &Volume<Lfs>, all: bool) -> Result<(), String> {
-    let is_dropping = |lfs: &Lfs| lfs.points().iter().any(|point| point.dropped_to.is_some());
     let drop_all = || {
         until(volume, |lfs| !lfs.is_erasing())?;
         let clones = volume.run(|vfs, _| Ok(vfs.store().branches().unwrap_or_default()))?;
         for clone in clones.iter().filter(|_| all) {
             drop_clone(volume, &clone.name)?;
         }
-        until(volume, |lfs| !is_dropping(lfs))?;
-        let left = volume.run(|vfs, _| Ok(vfs.store().points().to_vec()))?;
+        until(volume, |lfs| !lfs.is_dropping())?;
+        let left = volume.run(|vfs, _| Ok(Vec::from(vfs.store_mut().points()?.clone())))?;
         for point in left.iter().filter(|_| all) {
             volume.run_quietly(|vfs, now| vfs.store_mut().drop_point(now, point.epoch))?;
         }
-        until(volume, |lfs| !is_dropping(lfs))?;
+        until(volume, |lfs| !lfs.is_dropping())?;
         let epoch = volume.run(|vfs, now| {
             vfs.store_mut().checkpoint_now(now)?;
             Ok(vfs.store().durable_epoch())
@@ -207,7 +207,7 @@ fn settle(volume: &Volume<Lfs>, all: bool) -> Result<(), String> {
         let store = vfs.store();
         let aside: Vec<String> =
             store.quarantined().map(|(thing, why)| format!("{thing} was quarantined: {why}")).collect();
-        Ok((aside, store.points().is_empty().then(|| store.past_bytes())))
+        Ok((aside, (store.points_len() == 0).then(|| store.past_bytes())))
     });
     match told.map_err(|e| e.to_string())? {
         (aside, None | Some(0)) if aside.is_empty() => Ok(()),
