@@ -137,6 +137,13 @@ fn history_gives_way_to_users_and_named_points_do_not() {
         write(&volume, ino, 0, round, len_bytes).unwrap();
         clock.advance_ms(31_000);
         volume.background().unwrap();
+        if points(&volume).is_empty() {
+            // The last ones had to give way at once. The state waits, but no longer than a minute, and nothing need change.
+            let due_in_ms = volume.background().unwrap();
+            assert!(round > 1 && due_in_ms < 60_000, "round {round}: {due_in_ms}");
+            clock.advance_ms(due_in_ms as i64);
+            volume.background().unwrap();
+        }
         assert!(!points(&volume).is_empty(), "round {round}");
         let free_bytes = volume.run(|vfs, _| Ok(vfs.statfs())).unwrap().free_bytes as usize;
         let rest_bytes = total_bytes - len_bytes;

@@ -1,7 +1,7 @@
 //! `firn bench micro` stopped by a signal: none of its mounts and files remain. Its variants mount one image in their turns.
 //! `firn bench floor` measures what it says.
 
-use crate::common::{can_mount, eventually, firn_json, is_root, kernel_caches_go};
+use crate::common::{can_mount, eventually, firn, firn_json, is_root, kernel_caches_go};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::fs;
 use std::io::Read;
@@ -106,6 +106,8 @@ fn variants_mount_one_image_in_turn_and_are_described_as_their_daemons_say() {
     if !can_mount() || !is_root() {
         return;
     }
+    // Other tests switch it on, too: `auto` must not change its mind between two rounds.
+    let _is_on = firn(&["mount", "--enable-uring"]);
     let _dropped = kernel_caches_go();
     let home = home();
     let path = |name: &str| home.path().join(name).to_str().unwrap().to_owned();

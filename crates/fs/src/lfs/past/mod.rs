@@ -1,5 +1,6 @@
 //! Older states that are retained: finding what they lead to (`states`), although it may have moved since (`moved`), making and
-//! naming them (`points`; `rows` are those in a file), which of them stay (`retention`), what they hold (`holdings`, by a
+//! naming them (`points`; `rows` are those in a file), which of them stay (`retention`) and how often they are made if none lasts
+//! (`spacing`), what they hold (`holdings`, by a
 //! `walk`), comparing them (`differ`; `differ_blocks` for the blocks of one file), reading them like the present (`views`), and
 //! clones of them (`clones`). `internal` has the files without names in which checkpoints store the remnants (`moved`) and the
 //! rows.
@@ -13,6 +14,7 @@ pub(in crate::lfs) mod moved;
 pub(in crate::lfs) mod points;
 pub(in crate::lfs) mod retention;
 pub(in crate::lfs) mod rows;
+pub(in crate::lfs) mod spacing;
 pub(in crate::lfs) mod states;
 pub(in crate::lfs) mod views;
 pub(in crate::lfs) mod walk;

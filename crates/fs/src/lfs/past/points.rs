@@ -125,6 +125,9 @@ impl Lfs {
         }
         let last = self.tables.points.automatic().next_back().map(|point| point.time);
         let time = if name.is_none() { time_of_next(now, last) } else { now };
+        if name.is_none() {
+            self.upkeep.spacing.note_made(time);
+        }
         self.tables.points.push(Point {
             epoch: self.tables.epoch,
             time,
@@ -158,6 +161,7 @@ impl Lfs {
     }
 
     fn wants_automatic_point(&mut self, now: TimeNs, occasion: Occasion) -> bool {
+        self.upkeep.spacing.owe_nothing();
         let points = &self.tables.points;
         let is_wanted = points.retention.percent > 0 && !points.retention.rules.is_empty();
         if !is_wanted || self.refuse_while_resizing().is_err() || !self.may_have_points() {
@@ -172,6 +176,9 @@ impl Lfs {
         if !is_news || points.automatic().next_back().is_some_and(is_soon) {
             return false;
         }
+        if occasion != Occasion::Unmount && !self.upkeep.spacing.ask(now) {
+            return false;
+        }
         if points.len() + NAMED_POINTS >= MAX_POINTS {
             let branches = &self.tables.branches;
             let (before, part) = self.tables.points.examine();
@@ -184,13 +191,22 @@ impl Lfs {
 
     /// Begins to drop the next automatic point that no rule keeps, or that makes the past exceed its share.
     pub(in crate::lfs) fn retain(&mut self, now: TimeNs) {
-        let share_bytes = self.capacity_bytes() / 100 * u64::from(self.tables.points.retention.percent);
-        let is_over = self.past_bytes() > share_bytes;
         let branches = &self.tables.branches;
         let rules = self.tables.points.retention.rules.clone();
         let (before, part) = self.tables.points.examine();
         let next = retention::outlived(before, part, &rules, now, |point| !branches.is_origin(point.epoch));
-        self.begin_drop_of(next.or_else(|| self.oldest_automatic().filter(|_| is_over)));
+        self.begin_drop_of(next);
+        self.keep_to_share(now);
+    }
+
+    /// Begins to drop the oldest automatic point if the past exceeds its share.
+    pub(in crate::lfs) fn keep_to_share(&mut self, now: TimeNs) {
+        let share_bytes = self.capacity_bytes() / 100 * u64::from(self.tables.points.retention.percent);
+        if self.past_bytes() > share_bytes.min(self.past_bytes_at_ease())
+            && !self.tables.points.are_dropping()
+        {
+            self.drop_oldest(now);
+        }
     }
 
     /// Makes room for users: begins to drop the oldest automatic point. False if no point of the past can be dropped.
@@ -199,8 +215,17 @@ impl Lfs {
     /// `Need`.
     pub(in crate::lfs) fn give_way(&mut self) -> Outcome<bool> {
         self.load_rows()?;
-        self.begin_drop_of(self.oldest_automatic());
+        self.drop_oldest(self.upkeep.last_request);
         Ok(self.tables.points.are_dropping())
+    }
+
+    /// Begins to drop the oldest automatic point, because there is no room for it.
+    fn drop_oldest(&mut self, now: TimeNs) {
+        let oldest = self.oldest_automatic();
+        if let Some(point) = oldest.and_then(|epoch| self.tables.points.get(epoch)) {
+            self.upkeep.spacing.note_gave_way(point.time, now);
+        }
+        self.begin_drop_of(oldest);
     }
 
     /// The oldest automatic point that can be dropped: the origin of a clone cannot.

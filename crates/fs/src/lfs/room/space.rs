@@ -149,10 +149,17 @@ impl Lfs {
     /// them.
     fn yielding_bytes(&self) -> u64 {
         let points = &self.tables.points;
-        if points.is_empty() || points.may_be_named() || !self.tables.branches.is_empty() {
+        if points.is_empty() || points.are_named() || !self.tables.branches.is_empty() {
             return 0;
         }
         self.past_bytes() + self.metadata_bytes()
+    }
+
+    /// What automatic points may hold without making the cleaner's work hard: half of what users leave free. The cleaner reads and moves the
+    /// more, the less is free: see `docs/bench/history.md`.
+    pub(in crate::lfs) fn past_bytes_at_ease(&self) -> u64 {
+        let present_bytes = self.taken_bytes().saturating_sub(self.past_bytes());
+        self.capacity_bytes().saturating_sub(present_bytes) / 2
     }
 
     /// Live bytes, and the space they need that is not live yet or never is: without it many small files would fill

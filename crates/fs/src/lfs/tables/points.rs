@@ -184,9 +184,9 @@ impl Points {
         self.list.len() + self.unread.as_ref().map_or(0, |unread| unread.count as usize)
     }
 
-    /// True if a point may be kept until a user drops it.
-    pub fn may_be_named(&self) -> bool {
-        self.are_unread() || self.named > 0
+    /// True if a point is kept until a user drops it. Those whose rows have not been read do not count yet.
+    pub fn are_named(&self) -> bool {
+        self.named > 0
     }
 
     /// True if there is no room for another one.

@@ -20,6 +20,7 @@ impl Lfs {
         if self.load_more_rows()? {
             return Ok(true);
         }
+        self.keep_to_share(now);
         let Some((before, point, next)) = self.tables.points.dropping() else { return Ok(false) };
         let mut walk = Walk::new(before, point, next, Purpose::Free);
         self.due.note_change();

@@ -24,6 +24,7 @@ pub mod taken;
 mod victim;
 
 use crate::lfs::base::damage::Quarantine;
+use crate::lfs::past::spacing::Spacing;
 use crate::lfs::room::throttle::Throttle;
 use crate::store::Preparation;
 use clean::Cleaning;
@@ -41,6 +42,8 @@ pub(in crate::lfs) struct Upkeep {
     pub keeping: Keeping,
     /// The name of the point that the next checkpoint becomes.
     pub next_point: Option<String>,
+    /// How often automatic points are made.
+    pub spacing: Spacing,
     /// The next checkpoint goes into both slots, since somebody counts on what it says: a slot may become unreadable.
     pub both_slots: bool,
     /// The clone that is made with the next checkpoint.
@@ -69,6 +72,7 @@ impl Upkeep {
             cleaning: Cleaning::default(),
             keeping: Keeping::default(),
             next_point: None,
+            spacing: Spacing::default(),
             both_slots: false,
             next_branch: None,
             erasing: Erasing::default(),

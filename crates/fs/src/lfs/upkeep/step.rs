@@ -71,6 +71,7 @@ impl Lfs {
 
     fn checkpoint_in_ms(&self, now: TimeNs) -> u64 {
         let due_in_ms = self.due.checkpoint_in_ms(now, self.options.checkpoint_interval_ms);
+        let due_in_ms = due_in_ms.min(self.upkeep.spacing.owed_in_ms(now));
         if self.writer.is_held_back { u64::MAX } else { due_in_ms }
     }
 
