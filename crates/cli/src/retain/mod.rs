@@ -33,8 +33,9 @@ every one. A state stays if one rule keeps it. With 'all', each 'firn sync' make
 state, and the volume makes one every 5 seconds while something changes; without it,
 they are 10 to 30 seconds apart.
 
-The rules are stored in the volume. Beyond the share, and when the volume is full, the
-oldest states go; those with a name (firn snapshot) never do.")]
+The rules are stored in the volume. Beyond the share, beyond half of what files leave free,
+and when the volume is full, the oldest states go; those with a name (firn snapshot) never
+do. While states have to go within seconds, they are made up to a minute apart.")]
 pub struct RetainArgs {
     /// Any path on a mount, an image file or a block device
     #[arg(add = values::mounts())]
