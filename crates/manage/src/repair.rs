@@ -14,7 +14,8 @@ use firnfs_format::TimeNs;
 use firnfs_volume::Volume;
 use std::sync::Arc;
 
-/// Rounds of checking and repairing: a repair may reveal further damage.
+/// Rounds of checking and repairing: a repair may reveal further damage. Rounds that give up a retained point are not counted: the
+/// damage that other points share with it shows only then, and there are as many of them as there are points at most.
 const ROUNDS_MAX: u32 = 6;
 
 /// What was done about a finding.
@@ -73,7 +74,8 @@ pub fn repair(
     let (before, mut facts) = examine()?;
     let mut after = before.clone();
     let mut actions: Vec<Action> = Vec::new();
-    for _ in 0..ROUNDS_MAX {
+    let mut rounds = 0;
+    while rounds < ROUNDS_MAX {
         let mut agreed: Vec<Finding> = Vec::new();
         for finding in after.findings.iter().filter(|finding| finding.severity() > Severity::Note) {
             let is_declined = |a: &Action| a.outcome == Outcome::Declined && a.finding == *finding;
@@ -92,7 +94,9 @@ pub fn repair(
         if agreed.iter().all(|finding| finding.lost_bytes == 0) {
             facts.leave_lost();
         }
-        actions.extend(round(device, clock, agreed, facts)?);
+        let done = round(device, clock, agreed, facts)?;
+        rounds += u32::from(!done.iter().any(gives_up_point));
+        actions.extend(done);
         let again = examine()?;
         facts = again.1;
         let last = std::mem::replace(&mut after, again.0);
@@ -101,6 +105,11 @@ pub fn repair(
         }
     }
     Ok(Repaired { before, after, actions })
+}
+
+/// Whether the volume has one retained point less.
+fn gives_up_point(action: &Action) -> bool {
+    matches!(action.finding.problem, Problem::Point { .. }) && action.outcome == Outcome::Repaired
 }
 
 /// Repairs findings in one mount.

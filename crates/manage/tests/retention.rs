@@ -4,6 +4,7 @@ mod common;
 
 use common::{create, mount, new_device, pattern, unlink};
 use firnfs::FsError;
+use firnfs::engine::Engine;
 use firnfs::inode::Kind;
 use firnfs::lfs::{Lfs, Options};
 use firnfs::store::{Scope, Store};
@@ -293,6 +294,34 @@ fn commits_by_age_are_points_and_those_of_one_file_are_none() {
         clock.advance_ms(5_001);
         volume.background().unwrap();
     }
+}
+
+/// A checkpoint that gains room is no point, so soon after the one before; the sync after it finds nothing to write.
+#[test]
+fn a_sync_keeps_the_state_that_the_cleaner_has_written_before() {
+    let device = new_device(64 << 20, 0);
+    let (volume, clock) = mount(&device, Options::default());
+    keep(&volume, 30);
+    let ino = create(&volume, InodeNo::ROOT, "report", Kind::Regular);
+    volume.sync(Scope::All).unwrap();
+    clock.advance_ms(1);
+    write(&volume, ino, 0, 1, 6_000).unwrap();
+    let checkpoints = || volume.run(|vfs, _| Ok(vfs.store().counters().checkpoints)).unwrap();
+    let before = checkpoints();
+    for _ in 0..20 {
+        volume.run_quietly(|vfs, now| vfs.store_mut().step(now, true)).unwrap();
+        volume.pump();
+    }
+    assert!(checkpoints() > before, "the cleaner has made room");
+    assert_eq!(points(&volume).len(), 1);
+    volume.sync(Scope::All).unwrap();
+    let made = points(&volume);
+    assert_eq!(made.len(), 2);
+    write(&volume, ino, 0, 2, 6_000).unwrap();
+    volume.sync(Scope::All).unwrap();
+    assert!(content_then(&volume, made[1].epoch, "report") == Some(pattern(1, 6_000)));
+    volume.sync(Scope::All).unwrap();
+    assert_eq!(points(&volume).len(), 3, "a sync without a change makes none");
 }
 
 #[test]

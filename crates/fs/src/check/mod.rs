@@ -222,6 +222,7 @@ pub fn open_to_repair(
     let base = newest(&read_slots(read, &sb))?;
     let mut lfs = Lfs::open_at(read, sb, base.clone(), options, now)?;
     lfs.read_rows(read);
+    lfs.note_repair();
     if end_lost_log && lfs.recovered().lost.is_some() {
         lfs.end_lost_log(base)?;
     }

@@ -8,8 +8,9 @@ use firnfs::check::{Finding, From, Problem};
 use firnfs::lfs::{LIVE_SLOT, Lfs, LogKind, Options};
 use firnfs::store::Scope;
 use firnfs::vfs::AtimeMode;
+use firnfs_format::checkpoint::{Retention, Rule};
 use firnfs_format::{BlockPtr, InodeNo};
-use firnfs_manage::{LogVolume, check, make_clone, open};
+use firnfs_manage::{LogVolume, check, make_clone, open, set_retention};
 use firnfs_volume::Volume;
 
 pub const BLOCKS: &str = "dir/blocks";
@@ -146,6 +147,54 @@ fn a_repair_that_gives_up_a_point_can_be_cut_short() {
     let fixture = with_points();
     fixture.damage(&blocks_of_second(&fixture, BLOCKS)[0].1);
     cut_short(&fixture, keeps_all_but(&fixture, &[]));
+}
+
+/// Each round finds the damage in one point more: more rounds than other repairs may take.
+#[test]
+fn a_damaged_block_that_many_points_see_costs_all_of_them_in_one_repair() {
+    const POINTS: u64 = 9;
+    let mut fixture = Fixture::new();
+    let blocks = |volume: &Volume<Lfs>| {
+        let ino = find(volume, BLOCKS);
+        volume.run(|vfs, _| vfs.store_mut().inode_blocks(ino)).unwrap()
+    };
+    let (seen_by_all, tree) = fixture.with_volume(|volume| {
+        volume.sync(Scope::All).unwrap();
+        let block = blocks(volume)[3].ptr;
+        for n in 0..POINTS {
+            volume.write_all(find(volume, "small"), 0, &pattern(n, 3 * BLOCK), false).unwrap();
+            make_point(volume, &format!("p{n}"));
+        }
+        overwrite(volume, 21);
+        (block, walk(volume))
+    });
+    fixture.tree = tree;
+    fixture.damage(&seen_by_all);
+    fixture.is_repaired(&["point-damaged"], &[]);
+    assert_eq!(names_of_points(&fixture), [""; 0]);
+}
+
+/// What lies between the damage and the end of its repair is nobody's state.
+#[test]
+fn a_repair_makes_no_automatic_point() {
+    let fixture = Fixture::new();
+    let keep_all = Retention { percent: 50, rules: vec![Rule { every_s: 0, for_s: 3_600 }] };
+    let points = |volume: &Volume<Lfs>| volume.run(|vfs, _| Ok(vfs.store().points_len())).unwrap();
+    let block = fixture.with_volume(|volume| {
+        set_retention(volume, &keep_all).unwrap();
+        volume.sync(Scope::All).unwrap();
+        overwrite(volume, 20);
+        volume.sync(Scope::All).unwrap();
+        let ino = find(volume, BLOCKS);
+        let blocks = volume.run(|vfs, _| vfs.store_mut().inode_blocks(ino)).unwrap();
+        overwrite(volume, 21);
+        volume.sync(Scope::All).unwrap();
+        blocks[3].ptr
+    });
+    let before = points(&mount(&fixture.device));
+    fixture.damage(&block);
+    assert!(fixture.repair().after.is_clean());
+    assert_eq!(points(&mount(&fixture.device)), before - 1);
 }
 
 #[test]

@@ -149,15 +149,28 @@ impl Lfs {
         is_wanted && !self.writer.is_held_back && self.may_have_points()
     }
 
-    /// False for volumes that are too large for remnants, or whose live bytes are not counted by kind.
+    /// False during a repair, and for volumes that are too large for remnants, or whose live bytes are not counted by kind.
     fn may_have_points(&self) -> bool {
-        self.can_have_remnants() && self.tables.usage.live().is_some()
+        !self.upkeep.is_repair && self.can_have_remnants() && self.tables.usage.live().is_some()
+    }
+
+    /// From now on the volume is repaired: its states until then are nobody's, and become no points by themselves.
+    pub(crate) fn note_repair(&mut self) {
+        self.upkeep.is_repair = true;
     }
 
     /// True if a commit of that scope that a caller waits for becomes a point.
     pub(in crate::lfs) fn is_point(&self, scope: Scope) -> bool {
-        let has_news = || self.due.has_changed() || self.dirty_bytes() > 0;
+        // A checkpoint that gains room writes changes, and need not be a point.
+        let is_unkept = || !self.upkeep.spacing.is_owed() && self.differs_from_newest_point();
+        let has_news = || self.due.has_changed() || self.dirty_bytes() > 0 || is_unkept();
         scope == Scope::All && self.keeps_commits() && has_news()
+    }
+
+    /// True if the last checkpoint wrote a state that the newest point does not show.
+    fn differs_from_newest_point(&self) -> bool {
+        let newest = self.tables.points.newest();
+        newest.is_none_or(|point| point.imap.ptr != self.tables.imap.table.root.ptr)
     }
 
     fn wants_automatic_point(&mut self, now: TimeNs, occasion: Occasion) -> bool {
@@ -167,13 +180,12 @@ impl Lfs {
         if !is_wanted || self.refuse_while_resizing().is_err() || !self.may_have_points() {
             return false;
         }
-        let is_news = points.newest().is_none_or(|last| last.imap.ptr != self.tables.imap.table.root.ptr);
         let gap_ms = match occasion {
             Occasion::Due | Occasion::Unmount if self.keeps_commits() => 0,
             _ => AUTOMATIC_GAP_MS.min(self.options.checkpoint_interval_ms),
         };
         let is_soon = |last: &Point| now.millis_since(last.time) < gap_ms;
-        if !is_news || points.automatic().next_back().is_some_and(is_soon) {
+        if !self.differs_from_newest_point() || points.automatic().next_back().is_some_and(is_soon) {
             return false;
         }
         if occasion != Occasion::Unmount && !self.upkeep.spacing.ask(now) {

@@ -35,6 +35,11 @@ impl Spacing {
         !self.is_owed
     }
 
+    /// True if a state had to wait.
+    pub fn is_owed(&self) -> bool {
+        self.is_owed
+    }
+
     /// No state waits: the present one is newer.
     pub fn owe_nothing(&mut self) {
         self.is_owed = false;

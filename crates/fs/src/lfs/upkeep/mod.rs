@@ -44,6 +44,8 @@ pub(in crate::lfs) struct Upkeep {
     pub next_point: Option<String>,
     /// How often automatic points are made.
     pub spacing: Spacing,
+    /// The volume is open for a repair, which makes no automatic points.
+    pub is_repair: bool,
     /// The next checkpoint goes into both slots, since somebody counts on what it says: a slot may become unreadable.
     pub both_slots: bool,
     /// The clone that is made with the next checkpoint.
@@ -73,6 +75,7 @@ impl Upkeep {
             keeping: Keeping::default(),
             next_point: None,
             spacing: Spacing::default(),
+            is_repair: false,
             both_slots: false,
             next_branch: None,
             erasing: Erasing::default(),
