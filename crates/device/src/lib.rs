@@ -33,4 +33,4 @@ pub use memory::MemDevice;
 pub use outbox::Outbox;
 pub use readonly::ReadOnlyDevice;
 pub use request::{Completion, Geometry, Request, Tag};
-pub use trace::{TraceDevice, TraceEntry};
+pub use trace::{TraceDevice, TraceEntry, digest_of};

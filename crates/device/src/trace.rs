@@ -7,6 +7,7 @@ use crate::request::{Completion, Geometry, Request, Tag};
 use parking_lot::Mutex;
 use siphasher::sip::SipHasher13;
 use std::fmt;
+use std::hash::Hasher as _;
 use std::sync::Arc;
 
 /// One request as it was submitted.
@@ -64,6 +65,14 @@ impl fmt::Display for TraceEntry {
             Self::Discard { at_bytes, len_bytes } => write!(f, "discard {at_bytes}+{len_bytes}"),
         }
     }
+}
+
+/// One number for a trace: equal for equal traces in every build on every machine, so that a test can record it.
+#[must_use]
+pub fn digest_of(trace: &[TraceEntry]) -> u64 {
+    let mut hasher = SipHasher13::new();
+    trace.iter().for_each(|entry| hasher.write(format!("{entry}\n").as_bytes()));
+    hasher.finish()
 }
 
 /// Records the requests that pass through to `inner`. The trace grows without bound: for tests.
@@ -138,6 +147,8 @@ mod tests {
     fn traces_are_equal_exactly_if_order_places_and_data_are() {
         assert_eq!(trace_of(1), trace_of(1));
         assert_ne!(trace_of(1), trace_of(2));
+        assert_eq!(digest_of(&trace_of(1)), digest_of(&trace_of(1)));
+        assert_ne!(digest_of(&trace_of(1)), digest_of(&trace_of(2)));
         let shown: Vec<String> = trace_of(1).iter().map(ToString::to_string).collect();
         assert_eq!(shown[1..], ["flush", "read 4096+512", "discard 0+4096"]);
         assert!(shown[0].starts_with("write 4096+512 "));

@@ -1,16 +1,18 @@
 //! The floor: a file system with nothing behind it, to learn what FUSE itself costs on a machine.
 //!
 //! [`Floor`] mounts it over the transports that firnfs uses, with the capabilities that firnfs agrees on, so the kernel sends the same
-//! requests. Each is answered at once: names that begin with `have` exist, others do not, until they are created; writes are
-//! forgotten, reads are zeros. Nothing is checked. Caller: `firn bench floor`.
+//! requests. Each is answered at once: names that begin with `have`, `small` and `tree` exist (a large file, a small one, a directory
+//! with some names in it), others do not, until they are created; writes are forgotten, reads are zeros. Nothing is checked. Caller:
+//! `firn bench floor`.
 
 use crate::adapter::{Agreed, Handler, MAX_WRITE_BYTES, Settings, Verdict, answer_init};
 use crate::device::DeviceTransport;
 use crate::mount::{self, MountOptions, MountRequest, table};
 use crate::session::{SessionError, TransportChoice, begin};
 use crate::wire::abi::{self, FuseAttr};
-use crate::wire::reply::FOREVER_S;
+use crate::wire::reply::{FOREVER_S, direntplus_bytes};
 use crate::wire::{Operation, Reply, Request};
+use firnfs::inode::Kind;
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -21,7 +23,17 @@ use std::thread::JoinHandle;
 pub const FILE_BYTES: u64 = 1 << 30;
 /// What names of files that exist begin with.
 pub const EXISTING: &str = "have";
+/// What names of files of [`SMALL_BYTES`] begin with.
+pub const SMALL: &str = "small";
+/// Size of such a file, in bytes.
+pub const SMALL_BYTES: u64 = 1024;
+/// What names of directories that exist begin with.
+pub const DIRECTORY: &str = "tree";
+/// Names in each directory that exists.
+pub const LISTED: u64 = 14;
 const ROOT: u64 = 1;
+/// Set in the numbers of directories.
+const DIRECTORY_BIT: u64 = 1 << 40;
 const DIRECTORY_MODE: u32 = 0o040_755;
 const FILE_MODE: u32 = 0o100_644;
 
@@ -32,11 +44,17 @@ pub struct Floor {
 }
 
 impl Floor {
-    /// Mounts it on an existing directory and serves it with so many threads (`/dev/fuse`), or one for each processor (io_uring).
+    /// Mounts it on an existing directory and serves it with so many threads (`/dev/fuse`), or one for each processor (io_uring); with
+    /// `writeback_cache`, the kernel collects writes.
     ///
     /// # Errors
     /// The directory cannot be mounted on, or the transport cannot be had.
-    pub fn mount(mountpoint: &Path, choice: TransportChoice, threads: usize) -> Result<Self, SessionError> {
+    pub fn mount(
+        mountpoint: &Path,
+        choice: TransportChoice,
+        writeback_cache: bool,
+        threads: usize,
+    ) -> Result<Self, SessionError> {
         let mountpoint = mount::prepare_mountpoint(mountpoint)?;
         let request = MountRequest {
             source: "floor".into(),
@@ -44,7 +62,10 @@ impl Floor {
             options: MountOptions::default(),
         };
         let transport = DeviceTransport::new(mount::mount(&request)?);
-        let files = NullFiles::default();
+        let files = NullFiles {
+            settings: Settings { writeback_cache, ..Settings::default() },
+            ..NullFiles::default()
+        };
         let uring = begin(&files, &transport, choice).inspect_err(|_| {
             let _gone_already = mount::unmount(&mountpoint, true);
         })?;
@@ -85,20 +106,46 @@ impl Drop for Floor {
 
 #[derive(Default)]
 struct NullFiles {
+    settings: Settings,
     agreed: OnceLock<Agreed>,
     made: AtomicU64,
 }
 
 impl NullFiles {
-    fn new_file(&self) -> abi::EntryOut {
-        let nodeid = ROOT + 1 + self.made.fetch_add(1, Ordering::Relaxed);
-        entry(nodeid, FILE_BYTES)
+    fn new_number(&self) -> u64 {
+        ROOT + 1 + self.made.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn new_directory(&self) -> abi::EntryOut {
+        entry(self.new_number() | DIRECTORY_BIT, 0)
     }
 
     fn lookup(&self, name: &[u8]) -> abi::EntryOut {
-        match name.starts_with(EXISTING.as_bytes()) {
-            true => self.new_file(),
-            false => abi::EntryOut { entry_valid: FOREVER_S, ..Default::default() },
+        let begins = |with: &str| name.starts_with(with.as_bytes());
+        match () {
+            () if begins(EXISTING) => entry(self.new_number(), FILE_BYTES),
+            () if begins(SMALL) => entry(self.new_number(), SMALL_BYTES),
+            () if begins(DIRECTORY) => self.new_directory(),
+            () => abi::EntryOut { entry_valid: FOREVER_S, ..Default::default() },
+        }
+    }
+
+    /// The names of a directory from an offset on, each with its file if `plus`.
+    fn list(&self, (directory, offset): (u64, u64), size: u32, plus: bool, reply: &mut Reply) {
+        let limit = reply.room(size as usize).len();
+        let names = if directory & DIRECTORY_BIT == 0 { 0 } else { LISTED };
+        for number in offset..names {
+            let name = format!("f{number:02}.rs");
+            let file = entry(self.new_number(), SMALL_BYTES);
+            if plus {
+                if reply.payload().len() + direntplus_bytes(name.len()) > limit {
+                    break;
+                }
+                reply.put(&file);
+            }
+            if !reply.put_dirent(limit, file.nodeid, number + 1, Kind::Regular, name.as_bytes()) {
+                break;
+            }
         }
     }
 
@@ -111,16 +158,20 @@ impl NullFiles {
             abi::OpenOut { open_flags: abi::FOPEN_KEEP_CACHE | abi::FOPEN_NOFLUSH, ..Default::default() };
         match request.operation {
             Operation::Init { major, minor, max_readahead, flags } => {
-                let agree =
-                    || *self.agreed.get_or_init(|| Agreed::with_kernel(minor, flags, Settings::default()));
+                let agree = || *self.agreed.get_or_init(|| Agreed::with_kernel(minor, flags, self.settings));
                 answer_init((major, minor), max_readahead, agree, reply)?;
             }
             Operation::Lookup { name } => reply.put(&self.lookup(name)),
             Operation::Create { .. } => {
-                let mut entry = self.new_file();
-                entry.attr.size = 0;
-                reply.put(&entry);
+                reply.put(&entry(self.new_number(), 0));
                 reply.put(&opened);
+            }
+            Operation::Mkdir { .. } => reply.put(&self.new_directory()),
+            Operation::Readdir { offset, size } => {
+                self.list((request.header.nodeid, offset), size, false, reply);
+            }
+            Operation::Readdirplus { offset, size } => {
+                self.list((request.header.nodeid, offset), size, true, reply);
             }
             Operation::Getattr | Operation::Setattr(_) => {
                 let attr = attributes(request.header.nodeid, 0);
@@ -144,11 +195,7 @@ impl NullFiles {
                 reply.put(&opened);
             }
             Operation::Getxattr { .. } => return Err(Errno::NODATA),
-            Operation::Unlink { .. }
-            | Operation::Fsync
-            | Operation::Syncfs
-            | Operation::Readdir { .. }
-            | Operation::Readdirplus { .. } => {}
+            Operation::Unlink { .. } | Operation::Fsync | Operation::Syncfs => {}
             Operation::Statfs => reply.put(&abi::StatfsOut { bsize: 4096, ..Default::default() }),
             _ => return Err(Errno::NOSYS),
         }
@@ -162,7 +209,7 @@ fn entry(nodeid: u64, size: u64) -> abi::EntryOut {
 }
 
 fn attributes(ino: u64, size: u64) -> FuseAttr {
-    let mode = if ino == ROOT { DIRECTORY_MODE } else { FILE_MODE };
+    let mode = if ino == ROOT || ino & DIRECTORY_BIT != 0 { DIRECTORY_MODE } else { FILE_MODE };
     FuseAttr { ino, size, mode, nlink: 1, blksize: 4096, ..Default::default() }
 }
 

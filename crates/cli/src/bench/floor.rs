@@ -21,6 +21,9 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 const CLIENTS: [(&str, u32, Option<usize>); 3] =
     [("free", 1, None), ("pinned", 1, Some(0)), ("two", 2, None)];
 
+/// What the report calls the floor with the kernel's write-back cache. Only writes differ there.
+const WRITEBACK: &str = "writeback";
+
 /// Arguments of `firn bench floor`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
@@ -78,22 +81,14 @@ pub fn client(args: &ClientArgs) -> Done {
 
 fn measure(args: &FloorArgs, stop: &Stop) -> Done<Report> {
     let directory = tempfile::tempdir().map_err(|e| Failure::io("cannot create", Path::new("/tmp"), &e))?;
-    let mut missing_uring = None;
-    let mut floors: Vec<(&'static str, Floor)> = Vec::new();
-    for (name, choice) in [("dev", TransportChoice::Dev), ("uring", TransportChoice::Uring)] {
-        let mountpoint = directory.path().join(name);
-        std::fs::create_dir(&mountpoint).map_err(|e| Failure::io("cannot create", &mountpoint, &e))?;
-        match Floor::mount(&mountpoint, choice, default_threads()) {
-            Ok(floor) => floors.push((name, floor)),
-            Err(SessionError::Transport(why)) if choice == TransportChoice::Uring => {
-                missing_uring = Some(why.to_string());
-            }
-            Err(error) => return Err(Failure::failed(error.to_string())),
-        }
-    }
+    let (floors, missing_uring) = mount_all(directory.path())?;
+    let is_for = |task, floor: &usize| task == Task::Write || floors[*floor].0 != WRITEBACK;
     let rows: Vec<_> = (Task::ALL.into_iter())
         .flat_map(|task| CLIENTS.map(|clients| (task, clients)))
-        .flat_map(|(task, clients)| (0..floors.len()).map(move |floor| (task, clients, floor)))
+        .flat_map(|(task, clients)| {
+            let floors = (0..floors.len()).filter(move |floor| is_for(task, floor));
+            floors.map(move |floor| (task, clients, floor))
+        })
         .collect();
     let mut rounds: Vec<Vec<Measured>> = vec![Vec::new(); rows.len()];
     let bar = Bar::of_steps();
@@ -118,6 +113,29 @@ fn measure(args: &FloorArgs, stop: &Stop) -> Done<Report> {
         missing_uring,
         rows: rows.iter().zip(&rounds).filter_map(row).collect(),
     })
+}
+
+/// The floors by name, and why there is none over io_uring, if so.
+fn mount_all(directory: &Path) -> Done<(Vec<(&'static str, Floor)>, Option<String>)> {
+    let mut missing_uring = None;
+    let mut floors: Vec<(&'static str, Floor)> = Vec::new();
+    let kinds = [
+        ("dev", TransportChoice::Dev, false),
+        ("uring", TransportChoice::Uring, false),
+        (WRITEBACK, TransportChoice::Auto, true),
+    ];
+    for (name, choice, writeback_cache) in kinds {
+        let mountpoint = directory.join(name);
+        std::fs::create_dir(&mountpoint).map_err(|e| Failure::io("cannot create", &mountpoint, &e))?;
+        match Floor::mount(&mountpoint, choice, writeback_cache, default_threads()) {
+            Ok(floor) => floors.push((name, floor)),
+            Err(SessionError::Transport(why)) if choice == TransportChoice::Uring => {
+                missing_uring = Some(why.to_string());
+            }
+            Err(error) => return Err(Failure::failed(error.to_string())),
+        }
+    }
+    Ok((floors, missing_uring))
 }
 
 /// A client that was started.

@@ -162,7 +162,7 @@ fn the_floor_is_measured_over_every_transport_that_there_is() {
     let report = firn_json(&["bench", "floor", "--rounds", "1", "--count", "50", "--json"]);
     let rows = report["rows"].as_array().unwrap();
     let transports = if report["missing_uring"].is_null() { 2 } else { 1 };
-    assert_eq!(rows.len(), 5 * 3 * transports, "{report}");
+    assert_eq!(rows.len(), 8 * 3 * transports + 3, "{report}");
     for row in rows {
         let ms = |name: &str| row[name].as_f64().unwrap();
         assert!(ms("least_ms") > 0.0 && ms("least_ms") <= ms("elapsed_ms"), "{row}");

@@ -3,6 +3,8 @@
 //! Each call of [`Client::run`] uses names and files that no earlier one has used, so the kernel has none of them cached.
 
 use crate::LabError;
+use rustix::fs::{Mode, Timespec, Timestamps};
+use rustix::process::{getgid, getuid};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -13,10 +15,16 @@ use std::time::Instant;
 
 /// Bytes of a write and of a read call.
 pub const CALL_BYTES: usize = 8192;
-/// Bytes of a created file.
+/// Bytes of a small file.
 const SMALL_BYTES: usize = 1024;
-/// What names of files begin with that the floor says exist.
+/// What names begin with that the floor says exist: large files, small ones, directories.
 const EXISTING: &str = "have";
+const SMALL: &str = "small";
+const DIRECTORY: &str = "tree";
+/// Names in a directory: those that exist have as many, and so do those that are unpacked.
+const NAMES: u32 = 14;
+/// Bytes of an unpacked file.
+const UNPACKED_BYTES: usize = 8192;
 
 /// What is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -24,7 +32,7 @@ const EXISTING: &str = "have";
 pub enum Task {
     /// stat(2) of a name that the kernel does not know: LOOKUP.
     Lookup,
-    /// write(2) of 8 KiB: WRITE.
+    /// Write(2) of 8 KiB, with one fsync(2) at the end: WRITE, or what the kernel makes of several in its write-back cache.
     Write,
     /// A file of 1 KiB is created, written and closed.
     Create,
@@ -32,11 +40,26 @@ pub enum Task {
     Unlink,
     /// read(2) of 8 KiB, in sequence, of a file that is not cached.
     Read,
+    /// A file of 1 KiB that the kernel does not know is opened and read: LOOKUP, READ.
+    ReadSmall,
+    /// A directory of 14 names that the kernel does not know is listed, as find(1) does: LOOKUP, READDIRPLUS until nothing is left.
+    List,
+    /// What tar(1) does for a file of 8 KiB as root: create, write, times, owner, mode, close; for each 14 files mkdir(2) before.
+    Unpack,
 }
 
 impl Task {
     /// All of them, in the order of the report.
-    pub const ALL: [Self; 5] = [Self::Lookup, Self::Write, Self::Create, Self::Unlink, Self::Read];
+    pub const ALL: [Self; 8] = [
+        Self::Lookup,
+        Self::Write,
+        Self::Create,
+        Self::Unlink,
+        Self::Read,
+        Self::ReadSmall,
+        Self::List,
+        Self::Unpack,
+    ];
 
     /// As the report calls it.
     #[must_use]
@@ -47,6 +70,9 @@ impl Task {
             Self::Create => "create, write 1 KiB, close",
             Self::Unlink => "unlink",
             Self::Read => "read 8 KiB in sequence",
+            Self::ReadSmall => "open and read 1 KiB",
+            Self::List => "list a directory of 14",
+            Self::Unpack => "unpack a file of 8 KiB",
         }
     }
 }
@@ -98,12 +124,15 @@ impl Client {
                 (0..self.count).try_for_each(|n| self.create(&numbered(&small, n)).map(drop))?;
                 None
             }
-            Task::Lookup | Task::Create => None,
+            Task::Lookup | Task::Create | Task::ReadSmall | Task::List | Task::Unpack => None,
         };
         begin()?;
         let (start, processor_before) = (Instant::now(), processor_ns());
         for n in 0..self.count {
             self.do_once(n, &small, file.as_mut())?;
+        }
+        if let (Task::Write, Some(file)) = (self.task, &file) {
+            file.sync_all().map_err(LabError::io("fsync", &self.directory))?;
         }
         let elapsed_ns = start.elapsed().as_nanos() as u64;
         Ok(Taken { elapsed_ns, processor_ns: processor_ns() - processor_before })
@@ -138,8 +167,39 @@ impl Client {
             (Task::Read, Some(file)) => {
                 file.read_exact(&mut [0; CALL_BYTES]).map_err(LabError::io("read", &self.directory))
             }
+            (Task::ReadSmall, _) => {
+                let path = self.directory.join(format!("{SMALL}{}.{n}", self.run));
+                let read = File::open(&path).and_then(|mut file| file.read_exact(&mut [0; SMALL_BYTES]));
+                read.map_err(LabError::io("read", &path))
+            }
+            (Task::List, _) => {
+                let path = self.directory.join(format!("{DIRECTORY}{}.{n}", self.run));
+                let listed = std::fs::read_dir(&path).and_then(|names| names.collect::<Result<Vec<_>, _>>());
+                match listed.map_err(LabError::io("list", &path))?.len() {
+                    len if len == NAMES as usize => Ok(()),
+                    len => Err(LabError::Setup(format!("{} has {len} names", path.display()))),
+                }
+            }
+            (Task::Unpack, _) => self.unpack(n, small),
             (Task::Write | Task::Read, None) => Ok(()),
         }
+    }
+
+    fn unpack(&self, n: u32, stem: &Path) -> Result<(), LabError> {
+        let directory = numbered(stem, n / NAMES);
+        if n.is_multiple_of(NAMES) {
+            std::fs::create_dir(&directory).map_err(LabError::io("create", &directory))?;
+        }
+        let path = directory.join(n.to_string());
+        let set = |file: File| {
+            let now = Timespec { tv_sec: 1_000_000_000, tv_nsec: 0 };
+            rustix::fs::futimens(&file, &Timestamps { last_access: now, last_modification: now })?;
+            rustix::fs::fchown(&file, Some(getuid()), Some(getgid()))?;
+            rustix::fs::fchmod(&file, Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH)
+        };
+        let made = File::options().create_new(true).write(true).open(&path);
+        let written = made.and_then(|mut file| file.write_all(&[1; UNPACKED_BYTES]).map(|()| file));
+        written.and_then(|file| Ok(set(file)?)).map_err(LabError::io("unpack", &path))
     }
 }
 
@@ -183,5 +243,16 @@ mod tests {
         std::fs::write(directory.path().join("have2"), vec![0; 3 * CALL_BYTES]).unwrap();
         assert!(client(Task::Lookup, 2).run(begin).unwrap().elapsed_ns > 0);
         client(Task::Read, 2).run(begin).unwrap();
+        (0..3).for_each(|n| std::fs::write(directory.path().join(format!("small2.{n}")), [0; 1024]).unwrap());
+        client(Task::ReadSmall, 2).run(begin).unwrap();
+        client(Task::Unpack, 3).run(begin).unwrap();
+        let unpacked = directory.path().join("made3.0");
+        assert_eq!(std::fs::metadata(unpacked.join("2")).unwrap().len(), 8192);
+        let listed = directory.path().join("tree3.0");
+        std::fs::rename(&unpacked, &listed).unwrap();
+        let once = Client { count: 1, ..client(Task::List, 3) };
+        assert!(once.run(begin).is_err(), "it has three names");
+        (3..14).for_each(|n| std::fs::write(listed.join(n.to_string()), "").unwrap());
+        once.run(begin).unwrap();
     }
 }

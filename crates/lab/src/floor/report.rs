@@ -20,7 +20,7 @@ pub struct Measured {
 pub struct Row {
     /// What was done.
     pub task: Task,
-    /// `dev` or `uring`.
+    /// `dev` or `uring`, or `writeback`: the faster transport that there is, with the kernel's write-back cache.
     pub transport: &'static str,
     /// How the clients ran: `free`, `pinned` to one processor, or `two` at a time.
     pub clients: &'static str,
