@@ -250,6 +250,34 @@ fn a_listing_with_attributes_saves_the_lookups() {
 }
 
 #[test]
+fn a_walk_over_names_brings_no_inodes_and_one_over_files_few_lookups() {
+    if !can_mount() {
+        return;
+    }
+    let mount = Mount::new(Kind::Image);
+    let directory = |n: u32| mount.path(&format!("d{n}"));
+    for n in 0..40 {
+        fs::create_dir(directory(n)).unwrap();
+        (0..14).for_each(|file| fs::write(directory(n).join(format!("f{file}")), "x").unwrap());
+    }
+    let names = |n: u32| fs::read_dir(directory(n)).unwrap().map(Result::unwrap);
+    mount.remount_image();
+    let listed: usize = (0..40).map(|n| names(n).count()).sum();
+    assert_eq!(listed, 40 * 14);
+    // The kernel knows the directories alone.
+    let before = mount.requests("lookup");
+    let sizes: u64 = (1..40).map(|n| fs::metadata(directory(n).join("f3")).unwrap().len()).sum();
+    assert_eq!(sizes, 39);
+    let found = mount.requests("lookup") - before;
+    assert!(found >= 30, "{found} lookups: a listing a tenth of a second after another one comes alone");
+    mount.remount_image();
+    let files = |n: u32| names(n).map(|entry| entry.metadata().unwrap().len()).sum::<u64>();
+    assert_eq!((0..40).map(files).sum::<u64>(), 40 * 14);
+    let lookups = mount.requests("lookup");
+    assert!(lookups <= 40 + 3 * 14, "{lookups} lookups: the directories, and the files until it is noticed");
+}
+
+#[test]
 fn sync_reaches_the_daemon_and_umount_waits_where_the_mount_is_fuseblk() {
     if !can_mount() || !is_root() {
         return;

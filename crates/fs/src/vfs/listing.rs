@@ -13,6 +13,17 @@ use firnfs_format::{InodeNo, TimeNs};
 /// The cookie after `..`: entries up to it are `.` and `..`.
 const DOTS: u64 = 2;
 
+/// What a caller of [`Vfs::readdirplus`] wants of an entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wanted {
+    /// Nothing: the listing ends before it.
+    Nothing,
+    /// Its name.
+    Name,
+    /// Its name and the attributes of its inode.
+    Attributes,
+}
+
 /// Entries of a directory with the attributes of their inodes, as [`Vfs::readdirplus`] gathers them. One buffer holds all
 /// names: thousands of small allocations would cost more than the listing itself.
 #[derive(Default)]
@@ -27,18 +38,20 @@ struct ListingEntry {
     next: u64,
     /// End of the name in [`Listing::names`]; it starts at the end of the previous one.
     name_end: usize,
+    wants_attr: bool,
     attr: Result<Option<Attr>, FsError>,
 }
 
 impl Listing {
-    fn push(&mut self, entry: DirEntry<'_>) {
+    fn push(&mut self, entry: DirEntry<'_>, wants_attr: bool) {
         let DirEntry { ino, kind, next, name } = entry;
         self.names.extend_from_slice(name);
-        self.entries.push(ListingEntry { ino, kind, next, name_end: self.names.len(), attr: Ok(None) });
+        let name_end = self.names.len();
+        self.entries.push(ListingEntry { ino, kind, next, name_end, wants_attr, attr: Ok(None) });
     }
 
-    /// The entries in order. Each comes with the attributes of its inode; with `None` for `.` and `..`, or with the error if
-    /// the inode cannot be read: a damaged file must not hide its neighbours.
+    /// The entries in order. Each comes with the attributes of its inode; with `None` if they were not wanted, and for `.` and `..`; or
+    /// with the error if the inode cannot be read: a damaged file must not hide its neighbours.
     pub fn iter(&self) -> impl Iterator<Item = (DirEntry<'_>, Result<Option<&Attr>, &FsError>)> {
         let starts = std::iter::once(0).chain(self.entries.iter().map(|entry| entry.name_end));
         self.entries.iter().zip(starts).map(|(entry, start)| {
@@ -50,8 +63,8 @@ impl Listing {
 }
 
 impl<S: Store> Vfs<S> {
-    /// Entries from `cookie` on, as long as they are `wanted`, with attributes. It requests all missing blocks at once. Counts
-    /// one hold for each entry that carries attributes (released with [`Vfs::forget`]). States that nobody has looked into carry
+    /// Entries from `cookie` on, as long as they are `wanted`, with attributes where these are. It requests all missing blocks at once.
+    /// Counts one hold for each entry that carries attributes (released with [`Vfs::forget`]). States that nobody has looked into carry
     /// none.
     ///
     /// # Errors
@@ -61,20 +74,20 @@ impl<S: Store> Vfs<S> {
         now: TimeNs,
         dir: InodeNo,
         cookie: u64,
-        wanted: &mut dyn FnMut(&DirEntry<'_>) -> bool,
+        wanted: &mut dyn FnMut(&DirEntry<'_>) -> Wanted,
     ) -> Outcome<Listing> {
         let mut listing = Listing::default();
         self.readdir(now, dir, cookie, &mut |entry| {
-            let is_wanted = wanted(&entry);
-            if is_wanted {
-                listing.push(entry);
+            let wanted = wanted(&entry);
+            if wanted != Wanted::Nothing {
+                listing.push(entry, wanted == Wanted::Attributes);
             }
-            is_wanted
+            wanted != Wanted::Nothing
         })?;
         let mut needs = Vec::new();
-        for entry in
-            listing.entries.iter_mut().filter(|entry| entry.next > DOTS && !is_only_listed(entry.ino))
-        {
+        let carries =
+            |entry: &&mut ListingEntry| entry.wants_attr && entry.next > DOTS && !is_only_listed(entry.ino);
+        for entry in listing.entries.iter_mut().filter(carries) {
             entry.attr = match gather_needs(self.attr_of(entry.ino), &mut needs) {
                 Ok(attr) => Ok(attr),
                 Err(Stop::Fail(why)) => Err(why),

@@ -29,7 +29,7 @@ mod xattrs;
 
 pub use crate::ufs::file::{Allocate, Seek};
 pub use crate::ufs::make::{Caller, NewNode};
-pub use listing::Listing;
+pub use listing::{Listing, Wanted};
 pub use names::LINK_MAX;
 pub use quotas::{LimitChange, QuotaLine, QuotaReport};
 

@@ -1,11 +1,15 @@
-//! READDIR and READDIRPLUS. The offset is the cookie of `vfs`, which stays valid while entries come and go.
+//! READDIR and READDIRPLUS. The offset is the cookie of `vfs`, which stays valid while entries come and go. `walks` says which listings
+//! carry the attributes of files.
 
 use super::{Adapter, Handled, log_errno};
 use crate::wire::Reply;
 use crate::wire::abi::EntryOut;
 use crate::wire::reply::direntplus_bytes;
 use firnfs::engine::Engine;
+use firnfs::inode::Kind;
+use firnfs::vfs::Wanted;
 use firnfs_format::InodeNo;
+use std::time::Instant;
 
 impl<S: Engine> Adapter<S> {
     pub(super) fn readdir(&self, ino: InodeNo, offset: u64, size: u32, reply: &mut Reply) -> Handled {
@@ -23,16 +27,28 @@ impl<S: Engine> Adapter<S> {
 
     pub(super) fn readdirplus(&self, ino: InodeNo, offset: u64, size: u32, reply: &mut Reply) -> Handled {
         let limit = reply.room(size as usize).len();
+        let with_files = self.walks.wants_files(offset, Instant::now());
+        let mut files = 0;
         let listing = self
             .volume
             .run(|vfs, now| {
                 let mut used = 0;
+                files = 0;
                 vfs.readdirplus(now, ino, offset, &mut |entry| {
                     used += direntplus_bytes(entry.name.len());
-                    used <= limit
+                    let is_file = entry.kind != Kind::Directory;
+                    files += u32::from(is_file && used <= limit);
+                    match used <= limit {
+                        false => Wanted::Nothing,
+                        true if is_file && !with_files => Wanted::Name,
+                        true => Wanted::Attributes,
+                    }
                 })
             })
             .map_err(|e| log_errno("readdirplus", &e))?;
+        if !with_files {
+            self.walks.note_listed(ino, files);
+        }
         for (entry, attr) in listing.iter() {
             match attr {
                 Ok(Some(attr)) => reply.put_entry(attr),

@@ -8,8 +8,8 @@
 //!   attributes) counts one hold in `vfs`, which FORGET releases: an unlinked inode lives until then.
 //! - The kernel checks access permissions (`default_permissions`, which POSIX_ACL implies).
 //!
-//! Parts: `handshake` (INIT), `names`, `attributes`, `data`, `set_id` (set-id bits that a write clears), `listing`, `probe`,
-//! `state` (a mount of a state).
+//! Parts: `handshake` (INIT), `names`, `attributes`, `data`, `set_id` (set-id bits that a write clears), `listing`, `walks` (which
+//! listings carry attributes), `probe`, `state` (a mount of a state).
 
 mod attributes;
 mod data;
@@ -19,6 +19,7 @@ mod names;
 mod probe;
 mod set_id;
 mod state;
+mod walks;
 
 pub(crate) use handshake::answer_init;
 pub use handshake::{Agreed, MAX_WRITE_BYTES};
@@ -40,6 +41,7 @@ use rustix::io::Errno;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
+use walks::Walks;
 
 /// What a transport does after a request was handled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -99,6 +101,7 @@ pub struct Adapter<S: Engine> {
     /// No operation waits once it has made its changes.
     never_waits_at_its_end: bool,
     recorder: Recorder,
+    walks: Walks,
 }
 
 /// Result of a handler: the payload is in the reply.
@@ -123,6 +126,7 @@ impl<S: Engine> Adapter<S> {
             counters: Counters::default(),
             never_waits_at_its_end,
             recorder: Recorder::default(),
+            walks: Walks::default(),
         }
     }
 

@@ -31,7 +31,12 @@ impl<S: Engine> Adapter<S> {
             self.volume.run(|vfs, now| vfs.lookup(now, parent, name, true))
         };
         match found {
-            Ok(attr) => reply.put_entry(&attr),
+            Ok(attr) => {
+                if attr.kind != Kind::Directory {
+                    self.walks.note_lookup(parent);
+                }
+                reply.put_entry(&attr);
+            }
             // `..` and `.` of a file handle must fail, not be remembered as absent names; a snapshot may get that name.
             Err(FsError::NotFound) if name != b"." && name != b".." && !is_past(parent) => {
                 reply.put_negative_entry();
