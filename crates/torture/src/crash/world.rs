@@ -513,6 +513,9 @@ impl World {
     }
 
     fn exchange(&mut self, from: &str, to: &str) -> Result<(), Invalid> {
+        if clone_in(from) != clone_in(to) {
+            return Err("into another tree");
+        }
         let (a, b) = (self.find(from).ok_or("no such file")?, self.find(to).ok_or("no such file")?);
         let (a_parent, a_name) = self.parent_of(from).ok_or("the root")?;
         let (b_parent, b_name) = self.parent_of(to).ok_or("the root")?;
