@@ -90,6 +90,8 @@ log {
     ErasedAtOnce,
     /// Batches that are held back have END, and not HELD.
     NothingHeldBack,
+    /// The newest automatic point has to give way first, not the oldest.
+    NewestGoesFirst,
 }
 ffs {
     /// Writes do not wait for those that must be durable before them.

@@ -3,14 +3,15 @@
 
 use firnfs::lfs::{META_LOG, Options};
 use firnfs::vfs::AtimeMode;
-use firnfs_device::MemDevice;
+use firnfs_device::{MemDevice, SparseImage};
 use firnfs_manage::open;
 use firnfs_sim::VirtualClock;
 use firnfs_torture::crash::campaign::{Report, explore, explore_by, prepare};
+use firnfs_torture::crash::runner::Run;
 use firnfs_torture::crash::scenario::Scenario;
 use firnfs_torture::crash::shape::Shape;
 use firnfs_torture::crash::soak::{Soak, mixed, shares};
-use firnfs_torture::crash::{Explorer, Firn, Limits, Seen, Totals};
+use firnfs_torture::crash::{Explorer, Firn, Limits, Seen, Subject, Totals};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -70,6 +71,31 @@ fn no_cut_of_histories_with_points_breaks_a_promise() {
     let report = explore(&Firn::small(), Limits::default(), all, THREADS, u64::MAX, &|_| {});
     assert_clean(&report, 18_000);
     assert!(report.totals.with_points > 8_000, "{}", report.totals);
+}
+
+/// Every automatic point shows the world at the moment when it was made; the oldest go first, and none comes back.
+#[test]
+fn no_cut_of_histories_with_automatic_points_breaks_a_promise() {
+    let retained = (0..8).map(|seed| Scenario::Shaped { shape: Shape::Retained, seed });
+    let report = explore(&Firn::small(), Limits::default(), retained, THREADS, u64::MAX, &|_| {});
+    assert_clean(&report, 6_000);
+    assert!(report.totals.with_points > 2_000, "{}", report.totals);
+}
+
+/// In some histories the volume makes many points, in some it lets many go.
+#[test]
+fn automatic_points_come_and_go_while_they_are_explored() {
+    let (mut made, mut gone) = (Vec::new(), Vec::new());
+    for seed in 0..8 {
+        let (firn, run) = run_of(&Scenario::Shaped { shape: Shape::Retained, seed });
+        let left = firn.look(Arc::new(MemDevice::from_image(end_of(&run)))).unwrap();
+        let known = run.record.known_automatic();
+        made.push(known.len());
+        gone.push(known.iter().filter(|epoch| !left.automatic().contains_key(epoch)).count());
+    }
+    println!("{made:?} made, {gone:?} gone");
+    assert!(made.iter().all(|made| *made > 5), "{made:?}");
+    assert!(gone.iter().filter(|gone| **gone > 10).count() > 2, "{gone:?}");
 }
 
 #[test]
@@ -153,12 +179,21 @@ fn scattered_files_are_put_in_order_while_they_are_explored() {
 
 /// The counters of the volume at the end of a scenario.
 fn counters_after(scenario: &Scenario) -> Vec<(&'static str, u64)> {
+    let (subject, run) = run_of(scenario);
+    subject.counters(end_of(&run)).unwrap()
+}
+
+fn run_of(scenario: &Scenario) -> (Firn, Run) {
     let small = Firn::small();
     let subject = small.as_made(scenario.made()).unwrap_or(small);
     let seen = Seen::new();
     let run = prepare(&Explorer::new(&subject, Limits::default(), &seen), &subject, scenario).unwrap();
+    (subject, run)
+}
+
+fn end_of(run: &Run) -> SparseImage {
     let end = format!("{}:", run.history.events().len()).parse().unwrap();
-    subject.counters(run.history.image(&end).unwrap()).unwrap()
+    run.history.image(&end).unwrap()
 }
 
 fn count_of(counters: &[(&'static str, u64)], wanted: &str) -> u64 {

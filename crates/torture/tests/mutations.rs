@@ -106,6 +106,7 @@ each_is_caught! {
     a_clone_that_names_places_of_later_moves_is_caught: Flaw::Core(Mutation::ClonesFollowAll);
     a_clone_erased_before_a_checkpoint_says_so_is_caught: Flaw::Core(Mutation::ErasedAtOnce);
     changes_that_are_not_held_back_are_caught: Flaw::Core(Mutation::NothingHeldBack);
+    retention_that_lets_the_newest_go_is_caught: Flaw::Core(Mutation::NewestGoesFirst);
 }
 
 #[test]

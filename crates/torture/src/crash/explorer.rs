@@ -1,10 +1,10 @@
 //! `Explorer`: builds crash states and judges them.
 //!
-//! It judges a state once for each promise: images are distinguished by their hash, promises by [`Record::floor`] within a
+//! It judges a state once for each promise: images are distinguished by their hash, promises by [`Record::floors`] within a
 //! history and by [`Record::promise`] within a campaign. Everything follows from the scenario and the plan's seed, so the text
 //! of a state suffices to reproduce a failure.
 
-use super::record::{Record, Window};
+use super::record::{Loss, Record, Window};
 use super::runner::{PHYSICAL_BLOCK_BYTES, Run, Stretch, stretches};
 use super::seen::{Novelty, Seen};
 use super::subject::Subject;
@@ -73,7 +73,7 @@ impl<'s> Explorer<'s> {
             let mut replay = Replay::new(history, discards);
             for &Stretch { cut, window } in &stretches {
                 replay.seek(cut);
-                let floor = run.record.floor(window.ended);
+                let floors = run.record.floors(window.ended);
                 let promise = run.record.promise(history.base_hash(), window);
                 let is_cleaning = is_cut_short(&replay, &cleaning);
                 let items = volatile_items(&replay, history);
@@ -83,7 +83,7 @@ impl<'s> Explorer<'s> {
                         continue;
                     }
                     let hash = replay.hash_of(&fates);
-                    if !local.insert((hash, floor)) {
+                    if !local.insert((hash, floors)) {
                         self.totals.repeats += 1;
                     } else if let Some(novelty) = self.is_due(hash, promise) {
                         self.totals.cleaning += u64::from(is_cleaning && novelty == Novelty::New);
@@ -145,7 +145,10 @@ impl<'s> Explorer<'s> {
         }
         match rot {
             // Whatever was done at the n-th state only: all of it is done now.
-            None => self.verdict.of_crash(&image, &run.record, window, 0).map(drop),
+            None => {
+                let loss = if states.len() > 1 { Loss::Oldest } else { Loss::Nothing };
+                self.verdict.of_crash(&image, &run.record, (window, loss), 0).map(drop)
+            }
             Some(rot) => {
                 let rotten = self.verdict.rotten(&image, 0, rot);
                 let (image, _) = rotten.ok_or("there is no such place to rot")?;
@@ -209,7 +212,7 @@ impl<'s> Explorer<'s> {
         let Case { ref image, record, window, promise, .. } = case;
         let number = self.totals.judged;
         let fail = |states: Vec<CrashState>, rot, reason| Box::new(Failure { states, rot, window, reason });
-        let found = match self.verdict.of_crash(image, record, window, number) {
+        let found = match self.verdict.of_crash(image, record, (window, Loss::Nothing), number) {
             Ok(found) => found,
             Err(reason) => return Err(fail(vec![case.state], None, reason)),
         };
@@ -230,7 +233,9 @@ impl<'s> Explorer<'s> {
             let Some(novelty) = self.is_due(hash, promise) else { continue };
             let image = recovery.image(&nested).expect("a state of this history");
             self.totals.nested += u64::from(novelty == Novelty::New);
-            if let Err(reason) = self.verdict.of_crash(&image, record, window, self.totals.judged) {
+            if let Err(reason) =
+                self.verdict.of_crash(&image, record, (window, Loss::Oldest), self.totals.judged)
+            {
                 return Err(fail(vec![case.state, nested], None, reason));
             }
         }

@@ -1,10 +1,11 @@
 //! firnfs as the explorer's subject: the log-structured store under the real driver, in virtual time, on one thread.
 //!
 //! `operations` carries operations out, `nameless` holds files without names, `points` makes and drops retained points and
-//! compares what they show, `quotas` what a mount says about quotas, `readers` read slowly, `damage` flips bits for repairs.
+//! compares what they show, `automatic` sees those that the volume makes by itself, `quotas` what a mount says about quotas, `readers` read slowly, `damage` flips bits for repairs.
 
 use crate::listing::children;
 use firnfs_manage::LogVolume;
+mod automatic;
 mod damage;
 mod nameless;
 mod operations;
@@ -14,7 +15,7 @@ mod readers;
 
 use super::contents::{Plan, Shared};
 use super::op::Op;
-use super::subject::{Made, Mounted, Promise, Refusal, Replica, Subject};
+use super::subject::{Found, Made, Mounted, Promise, Refusal, Replica, Subject};
 use super::tree::{Entry, NodeKind, Tree};
 use super::world::{FILE_MODE, acl_name, rdev_bytes};
 use firnfs::FsError;
@@ -36,7 +37,7 @@ use firnfs_sim::VirtualClock;
 use firnfs_volume::Volume;
 pub(crate) use points::Keeper;
 use readers::SlowRead;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
@@ -424,6 +425,10 @@ impl<S: Engine> Mounted for OpenVolume<S> {
         self.walk(Some(shared))
     }
 
+    fn look_for_automatic(&mut self, known: &BTreeSet<u32>) -> Result<Found, String> {
+        OpenVolume::look_for_automatic(self, known)
+    }
+
     fn enforce_quotas(&mut self) -> Result<(), String> {
         OpenVolume::enforce_quotas(self)
     }
@@ -442,6 +447,8 @@ impl OpenVolume<Lfs> {
     /// Requires that the crash is not taken for damage: the log is never called damaged, nothing is quarantined, and a
     /// writable volume stays writable.
     fn takes_nothing_for_damage(&self, asked_read_only: bool) -> Result<(), String> {
+        // A walk comes first: see there.
+        let _promise = self.volume.promise_background();
         let told = self.volume.run(|vfs, _| {
             let store = vfs.store();
             let aside = store.quarantined().map(|(thing, why)| format!("{thing} was quarantined: {why}"));
@@ -472,11 +479,14 @@ impl<S: Engine> OpenVolume<S> {
 
     /// Everything that is visible, with every byte; contents that are known to be the same come from `shared`.
     fn walk(&self, shared: Option<&Shared<'_>>) -> Result<Tree, String> {
+        // Nothing that is due comes between, such as a drop of automatic points.
+        let _promise = self.volume.promise_background();
         let mut entries = self.entries_below(InodeNo::ROOT, shared)?;
         let (quotas, points) = (self.quotas(&entries)?, self.points(shared)?);
         let (clones, mut of_clones) = self.clones(shared)?;
         entries.append(&mut of_clones);
-        Ok(Tree::new(entries).with_quotas(quotas).with_points(points).with_clones(clones))
+        let tree = Tree::new(entries).with_quotas(quotas).with_points(points).with_clones(clones);
+        Ok(tree.with_automatic(self.automatic_points(shared)?, (self.keeper.retention)(&self.volume)?))
     }
 
     fn entries_below(&self, root: InodeNo, shared: Option<&Shared<'_>>) -> Result<Vec<Entry>, String> {

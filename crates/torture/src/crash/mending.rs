@@ -9,6 +9,7 @@ use super::op::Op;
 use super::point_ops;
 use super::recall::{READ_ANEW_EVERY, Reads, Recall};
 use super::record::Window;
+use super::retained_ops;
 use super::runner::PHYSICAL_BLOCK_BYTES;
 use super::seen::{Novelty, Seen};
 use super::subject::Subject;
@@ -82,10 +83,14 @@ pub(super) fn replay(subject: &dyn Subject, seed: u64, cut: Option<&str>) -> Res
     }
 }
 
-/// The operations before the damage.
+/// The operations before the damage. Odd numbers make points, and every other one of the rest has the volume make some.
 pub(super) fn ops(world: &World, seed: u64) -> Vec<Op> {
     let ops = random_ops(world, seed, OPS).into_iter().filter(|op| *op != Op::Remount).collect();
-    if seed % 2 == 1 { point_ops::among(world, ops, seed) } else { ops }
+    match seed % 4 {
+        0 => ops,
+        2 => retained_ops::kept(ops),
+        _ => point_ops::among(world, ops, seed),
+    }
 }
 
 impl Case {

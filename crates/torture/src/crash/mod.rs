@@ -10,8 +10,8 @@
 //! * [`Explorer`] (`explorer`): builds them, mounts them, and asks the [`Record`] whether the tree that it finds (`tree`) is
 //!   allowed. `verdict` has the rules, `totals` counts and limits.
 //! * [`scenario`]: bounded enumeration in the manner of ACE (CrashMonkey, OSDI'18, section 4.1) and long random histories, each
-//!   with a name that replays it. `generate` draws operations; `shape`, `point_ops` and `quota_ops` make histories with a focus,
-//!   with retained points, with quotas.
+//!   with a name that replays it. `generate` draws operations; `shape`, `point_ops`, `retained_ops` and `quota_ops` make histories
+//!   with a focus, with points that users make, with points that the volume makes by itself, with quotas.
 //! * [`trace`]: histories that programs made on a real mount, instead of a scenario.
 //! * [`campaign`]: many scenarios on several threads; [`soak`]: the choice of scenarios.
 //! * [`Firn`] (`firn`): firnfs's log as the subject. [`Fast`] (`fast`): its Fast File System, which promises less ([`Promise`]).
@@ -26,7 +26,9 @@
 //! read-only and read-write, and both mounts find the same. Its *names* are an exact prefix of the order of operations,
 //! not older than the last sync. Its *data* is, for each block of 4 KiB, some version at or after the last sync that
 //! covers the file, and not older than its last rename. Nothing else is ever seen. Each retained *point* shows exactly what the model
-//! had when it was made; it is there from the end of its making until its drop has begun.
+//! had when it was made; it is there from the end of its making until its drop has begun. An *automatic* point shows
+//! the world at the moment when the volume made it; it is there once another one has followed, until retention lets it go, the oldest
+//! first.
 
 pub mod campaign;
 mod contents;
@@ -42,6 +44,7 @@ mod quota;
 mod quota_ops;
 mod recall;
 mod record;
+mod retained_ops;
 pub mod runner;
 pub mod scenario;
 mod seen;
@@ -64,7 +67,7 @@ pub(crate) use firn::Keeper;
 pub use op::Op;
 pub use plan::Plan;
 pub use quota::{Bounds, Quotas};
-pub use record::{Record, Window};
+pub use record::{Loss, Record, Window};
 pub use seen::{Novelty, SEEN_MAX, Seen};
 pub use subject::{Made, Mounted, Promise, Refusal, Replica, Subject};
 pub use totals::{Failure, Limits, Rot, Totals};

@@ -4,6 +4,7 @@ use super::quota::Bounds;
 use super::tree::NodeKind;
 use super::world::AclSpec;
 use firnfs::ufs::quota::Class;
+use firnfs_format::checkpoint::Retention;
 use std::fmt;
 
 /// One operation. Paths are relative to the root, without a leading slash; the root itself is "".
@@ -221,6 +222,8 @@ pub enum Op {
     },
     /// Deletes a clone, and waits until all of it is gone.
     DropClone(String),
+    /// Sets which automatic points the volume makes and keeps, and waits until that is durable.
+    Retain(Retention),
     /// Opens a regular file and plans to read all of it; [`Op::FinishRead`] later reads the blocks from the disk.
     BeginRead(String),
     /// Carries out the planned reads: they must return the content at the time when they were planned.
@@ -261,6 +264,7 @@ impl Op {
                 | Self::HeldBack { .. }
                 | Self::MakeClone { .. }
                 | Self::DropClone(_)
+                | Self::Retain(_)
         )
     }
 }
@@ -351,6 +355,11 @@ impl fmt::Display for Op {
             Self::DropPoint(name) => write!(f, "drop-point {name}"),
             Self::MakeClone { point, name } => write!(f, "make-clone {name} of {point}"),
             Self::DropClone(name) => write!(f, "drop-clone {name}"),
+            Self::Retain(Retention { percent, rules }) => {
+                f.write_str("retain")?;
+                rules.iter().try_for_each(|rule| write!(f, " {} s:{} s", rule.every_s, rule.for_s))?;
+                write!(f, " at most {percent}%")
+            }
             Self::BeginRead(path) => write!(f, "begin-read {path}"),
             Self::FinishRead => f.write_str("finish-read"),
             Self::Fsync(path) if path.is_empty() => f.write_str("fsync ."),

@@ -14,12 +14,19 @@
 //! floor(f, k) is the end of the last sync of f (or of everything), or of the last rename of f among the first k operations
 //! if that is later: a rename never appears before data that was accepted earlier, and neither does the first name of a
 //! file that was made without one.
+//!
+//! `automatic` has the points that the volume makes by itself.
+
+mod automatic;
+
+pub use automatic::Loss;
 
 use super::BLOCK_BYTES;
 use super::op::Op;
 use super::subject::Promise;
 use super::tree::{Entry, NodeKind, Tree};
 use super::world::{FileId, Node, ROOT, World};
+use automatic::Watched;
 use siphasher::sip::SipHasher13;
 use siphasher::sip128::Hasher128 as _;
 use std::collections::BTreeMap;
@@ -58,8 +65,11 @@ pub struct Record {
     /// Operations that renamed a file, or gave it its first name: (counted from 1, file).
     renames: Vec<(usize, FileId)>,
     points: Vec<PointLife>,
+    automatic: Watched,
     /// Clean unmounts, counted from 1.
     unmounts: Vec<usize>,
+    /// Operations that waited until a checkpoint was durable, counted from 1.
+    checkpointed: Vec<usize>,
 }
 
 /// A retained point, with the operations that made it and began to drop it, counted from 1; 0 is the beginning.
@@ -89,7 +99,9 @@ impl Record {
         };
         Self {
             points: world.points().iter().map(life).collect(),
+            automatic: Watched::default(),
             unmounts: Vec::new(),
+            checkpointed: Vec::new(),
             promise,
             ops: Vec::new(),
             signatures: vec![world.signature()],
@@ -118,7 +130,7 @@ impl Record {
     /// Whether there were ever retained points.
     #[must_use]
     pub fn has_points(&self) -> bool {
-        !self.points.is_empty()
+        !self.points.is_empty() || self.has_retention()
     }
 
     /// Operations so far.
@@ -141,6 +153,7 @@ impl Record {
                     self.renames.extend(before.unnamed().first().map(|id| (number, *id)))
                 }
                 Op::Sync
+                | Op::Retain(_)
                 | Op::MakePoint(_)
                 | Op::HeldBack { .. }
                 | Op::MakeClone { .. }
@@ -189,12 +202,19 @@ impl Record {
             Op::Remount => self.unmounts.push(number),
             _ => {}
         }
+        if op.is_sync() && !matches!(op, Op::Fsync(_) | Op::FsyncUnnamed | Op::Sync) {
+            self.checkpointed.push(number);
+        }
     }
 
-    /// The part that must be durable after that many operations: equal states of the disk need to be judged once for each
-    /// value.
+    /// The part that must be durable after that many operations, of names and of automatic points: equal states of the disk need to be
+    /// judged once for each value.
     #[must_use]
-    pub fn floor(&self, ended: usize) -> usize {
+    pub fn floors(&self, ended: usize) -> (usize, usize) {
+        (self.floor(ended), self.automatic_floor(ended))
+    }
+
+    fn floor(&self, ended: usize) -> usize {
         self.names_floor[ended]
     }
 
@@ -203,7 +223,7 @@ impl Record {
     #[must_use]
     pub fn promise(&self, base: u128, window: Window) -> u128 {
         let mut hasher = siphasher::sip128::SipHasher13::new();
-        (base, self.prefixes[window.begun], self.floor(window.ended)).hash(&mut hasher);
+        (base, self.prefixes[window.begun], self.floors(window.ended)).hash(&mut hasher);
         hasher.finish128().as_u128()
     }
 
@@ -211,11 +231,12 @@ impl Record {
     ///
     /// # Errors
     /// What is not allowed, as text.
-    pub fn judge(&self, tree: &Tree, window: Window) -> Result<(), String> {
+    pub fn judge(&self, tree: &Tree, window: Window, loss: Loss) -> Result<(), String> {
         let window = self.with_held_back(tree, window);
         self.judge_points(tree, window)?;
         self.requires_points(tree, window)?;
-        self.judge_present(tree, window)
+        self.judge_automatic(tree, window, loss)?;
+        self.judge_present(tree, window, loss)
     }
 
     /// Judges a tree that a mount found with a rotten bit: what it shows was written there, but it may be older than promised, and points
@@ -226,7 +247,8 @@ impl Record {
     pub fn judge_rotten(&self, tree: &Tree, begun: usize) -> Result<(), String> {
         let window = Window { ended: 0, ..self.with_held_back(tree, Window { ended: 0, begun }) };
         self.judge_points(tree, window)?;
-        self.judge_present(tree, window)
+        self.judge_automatic(tree, window, Loss::Slot)?;
+        self.judge_present(tree, window, Loss::Slot)
     }
 
     /// Changes that were held back, if they were under way: all of them are there if their point is, else none.
@@ -249,7 +271,7 @@ impl Record {
             let life = known.ok_or_else(|| format!("point {name:?} was never made"))?;
             let made = life.made;
             life.tree
-                .same_but_for_numbers(found)
+                .same_files(found)
                 .map_err(|why| format!("point {name:?} of operation {made}: {why}"))?;
             let is_gone = |unmount: &usize| life.dropped < Some(*unmount) && *unmount <= window.ended;
             if life.dropped.is_some() && self.unmounts.iter().any(is_gone) {
@@ -270,7 +292,25 @@ impl Record {
         }
     }
 
-    fn judge_present(&self, tree: &Tree, window: Window) -> Result<(), String> {
+    fn judge_present(&self, tree: &Tree, window: Window, loss: Loss) -> Result<(), String> {
+        self.judge_state(tree, window, &|k| {
+            self.judge_quotas(tree, k, window)?;
+            let is_any = loss == Loss::Slot;
+            let mut worlds = self.worlds[if is_any { 0 } else { k }..=k].iter();
+            match worlds.any(|world| world.retention() == tree.retention()) {
+                true => Ok(()),
+                false => Err(format!("the retention is {:?}", tree.retention())),
+            }
+        })
+    }
+
+    /// Judges files and their names; `also` judges what changes with the names, by the number of the world.
+    fn judge_state(
+        &self,
+        tree: &Tree,
+        window: Window,
+        also: &dyn Fn(usize) -> Result<(), String>,
+    ) -> Result<(), String> {
         link_counts_agree(tree)?;
         let signature = tree.signature();
         let floor = self.floor(window.ended);
@@ -279,13 +319,13 @@ impl Record {
         let mut reason = None;
         // The newest first, which is usually the one.
         for k in (floor..=window.begun).rev().filter(|k| self.signatures[*k] == signature) {
-            match self.judge_quotas(tree, k, window).and_then(|()| self.judge_files(tree, k, window)) {
+            match also(k).and_then(|()| self.judge_files(tree, k, window)) {
                 Ok(()) => return Ok(()),
                 Err(why) => reason = reason.or(Some(why)),
             }
         }
         if self.half_done(window).is_some_and(|half| half.signature() == signature) {
-            return self.judge_quotas(tree, window.begun - 1, window);
+            return also(window.begun - 1);
         }
         Err(reason.unwrap_or_else(|| self.explain_names(tree, signature, window)))
     }

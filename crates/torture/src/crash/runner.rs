@@ -45,6 +45,10 @@ pub fn run(subject: &dyn Subject, image: SparseImage, world: World, ops: &[Op]) 
                 mounted = subject.mount(disk.clone()).map_err(place)?;
             }
         }
+        if record.has_retention() {
+            let found = mounted.look_for_automatic(&record.known_automatic()).map_err(place)?;
+            record.note_automatic(found).map_err(place)?;
+        }
         disk.mark(2 * index as u64 + 1);
     }
     let history = disk.history();

@@ -9,8 +9,8 @@
 //! * `stale-N.1`: overwrites the remains of `stale-N`, see the module `stale` of the explorer.
 //! * `mend-N`: a random history from seed N, then damage, then interrupted repairs, see the module `mending`.
 //! * `split-N`: a mirror whose halves were used separately, see the module `split`.
-//! * `wide-N`, `crowded-N`, `open-N`, `tight-N`, `scattered-N`, `clean-N`, `quotas-N`, `points-N`: histories with a focus,
-//!   see [`Shape`]. Of `long`, `mend` and `stepped`, odd numbers have retained points, too.
+//! * `wide-N`, `crowded-N`, `open-N`, `tight-N`, `scattered-N`, `clean-N`, `quotas-N`, `points-N`, `retained-N`:
+//!   histories with a focus, see [`Shape`]. Of `long`, `mend` and `stepped`, odd numbers have retained points, too.
 
 use super::generate::random_ops;
 use super::mending;
@@ -141,7 +141,7 @@ impl Scenario {
     pub fn made(&self) -> Made {
         match self {
             Self::Stale { .. } => Made::CommitsLate,
-            Self::Shaped { shape: Shape::Clean | Shape::Points, .. } => Made::Tiny,
+            Self::Shaped { shape: Shape::Clean | Shape::Points | Shape::Retained, .. } => Made::Tiny,
             Self::Shaped { shape: Shape::Stepped, .. } => Made::ShortSteps,
             _ => Made::Small,
         }
@@ -201,7 +201,7 @@ impl fmt::Display for Scenario {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "no such scenario: {0:?} (expected ace1-N, ace2-N, ace3-N, long-SEED, long-SEED.ROUND, full-SEED, stale-SEED, stale-SEED.ROUND, mend-SEED, \
-         split-SEED, wide-SEED, crowded-SEED, open-SEED, tight-SEED, scattered-SEED, stepped-SEED, clean-SEED, quotas-SEED or points-SEED)"
+         split-SEED, wide-SEED, crowded-SEED, open-SEED, tight-SEED, scattered-SEED, stepped-SEED, clean-SEED, quotas-SEED, points-SEED or retained-SEED)"
 )]
 pub struct UnknownScenario(String);
 
@@ -375,6 +375,7 @@ fn target(op: &Op) -> &str {
         | Op::MakeClone { .. }
         | Op::DropClone(_)
         | Op::HeldBack { .. }
+        | Op::Retain(_)
         | Op::FsyncUnnamed
         | Op::Sync
         | Op::Idle { .. }
@@ -440,6 +441,7 @@ mod tests {
             "split-2",
             "quotas-3",
             "points-3",
+            "retained-3",
         ] {
             let scenario: Scenario = name.parse().unwrap();
             assert_eq!(scenario.to_string(), name);

@@ -1,11 +1,12 @@
 //! Histories with a focus that neither bounded enumeration nor an even mixture reaches: directories of many blocks and of many
 //! names, open files without names, volumes with hardly any room while all logs are written, files that are coalesced in idle
-//! time, quotas, retained points.
+//! time, quotas, retained points, automatic points.
 
 use super::generate::random_op;
 use super::op::Op;
 use super::point_ops;
 use super::quota_ops;
+use super::retained_ops;
 use super::tree::NodeKind;
 use super::world::World;
 use firnfs_sim::seeded;
@@ -40,10 +41,12 @@ pub enum Shape {
     Quotas,
     /// A tiny volume with retained points, which are made and dropped while users overwrite what they hold and the cleaner moves it.
     Points,
+    /// A tiny volume that makes points by itself, and lets them go by its rule or for lack of room.
+    Retained,
 }
 
 /// All of them, by name.
-const NAMES: [(&str, Shape); 9] = [
+const NAMES: [(&str, Shape); 10] = [
     ("wide", Shape::Wide),
     ("crowded", Shape::Crowded),
     ("open", Shape::Open),
@@ -53,6 +56,7 @@ const NAMES: [(&str, Shape); 9] = [
     ("clean", Shape::Clean),
     ("quotas", Shape::Quotas),
     ("points", Shape::Points),
+    ("retained", Shape::Retained),
 ];
 
 impl Shape {
@@ -79,6 +83,7 @@ impl Shape {
             Self::Clean => clean(seed),
             Self::Quotas => quota_ops::ops(seed),
             Self::Points => point_ops::ops(seed),
+            Self::Retained => retained_ops::ops(seed),
         }
     }
 
@@ -93,6 +98,7 @@ impl Shape {
             Self::Clean => 4000,
             Self::Quotas => 2000,
             Self::Points => 1000,
+            Self::Retained => 600,
         }
     }
 }

@@ -94,7 +94,7 @@ pub fn shares(totals: &Totals) -> Result<(), String> {
 }
 
 /// Long histories with their rounds, samples of three operations, directories of many blocks and of many names, open files without
-/// names, commits done step by step, files put in order, users with quotas, retained points, remains of an earlier mount, a damaged volume under repair, a volume that is cleaned, a mirror whose
+/// names, commits done step by step, files put in order, users with quotas, retained points, automatic points, remains of an earlier mount, a damaged volume under repair, a volume that is cleaned, a mirror whose
 /// halves went on apart, and a full volume, endlessly.
 pub fn mixed(seed: u64) -> impl Iterator<Item = Scenario> + Send {
     groups(seed).flatten()
@@ -116,8 +116,16 @@ fn groups(seed: u64) -> impl Iterator<Item = Vec<Scenario>> + Send {
         let mut scenarios: Vec<Scenario> =
             stale.chain(split).chain(long).chain(samples).chain(points).collect();
         scenarios.extend(
-            [Shape::Clean, Shape::Stepped, Shape::Wide, Shape::Open, Shape::Scattered, Shape::Quotas]
-                .map(of_shape),
+            [
+                Shape::Clean,
+                Shape::Stepped,
+                Shape::Wide,
+                Shape::Open,
+                Shape::Scattered,
+                Shape::Quotas,
+                Shape::Retained,
+            ]
+            .map(of_shape),
         );
         scenarios.extend([Scenario::Mend { seed }, Scenario::Full { seed }]);
         if group % 8 == 1 {
@@ -158,6 +166,7 @@ mod tests {
             "open",
             "points",
             "quotas",
+            "retained",
             "scattered",
             "split",
             "stale",

@@ -6,7 +6,7 @@
 
 use super::generate::random_ops;
 use super::op::Op;
-use super::record::Window;
+use super::record::{Loss, Window};
 use super::runner::{Run, run};
 use super::seen::{Novelty, Seen};
 use super::subject::Subject;
@@ -95,7 +95,10 @@ impl Halves {
 
     fn judge(&self, verdict: &Verdict<'_>, image: &SparseImage) -> Result<(), String> {
         verdict.of_damage(image, &mut |tree| {
-            let of = |run: &Run| run.record.judge(tree, Window { ended: 0, begun: run.record.ops().len() });
+            let of = |run: &Run| {
+                let window = Window { ended: 0, begun: run.record.ops().len() };
+                run.record.judge(tree, window, Loss::Nothing)
+            };
             of(&self.left)
                 .or_else(|why| of(&self.right).map_err(|other| format!("left: {why}; right: {other}")))
         })

@@ -7,6 +7,7 @@ use firnfs::engine::Engine;
 use firnfs::store::Atomicity;
 use firnfs_device::{Device, SparseImage};
 use firnfs_volume::Volume;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -160,6 +161,9 @@ pub enum Refusal {
     Broken(String),
 }
 
+/// Automatic points by their epochs, with what they show unless that is known.
+pub type Found = BTreeMap<u32, Option<Arc<Tree>>>;
+
 /// A mounted volume.
 pub trait Mounted {
     /// Carries out one operation to its end. Never [`Op::Remount`].
@@ -181,6 +185,14 @@ pub trait Mounted {
     /// As [`Mounted::tree`].
     fn tree_sharing(&mut self, _shared: &Shared<'_>) -> Result<Tree, String> {
         self.tree()
+    }
+
+    /// The automatic points that are there now, while the volume is in use; what those show that are not `known`.
+    ///
+    /// # Errors
+    /// What could not be read, as text.
+    fn look_for_automatic(&mut self, _known: &BTreeSet<u32>) -> Result<Found, String> {
+        Ok(Found::new())
     }
 
     /// Requires that quotas, if they are on, are enforced, and that usage stays right. It changes the volume.

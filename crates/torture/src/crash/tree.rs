@@ -1,7 +1,9 @@
 //! `Tree`: everything visible on a mounted volume.
 
 use super::quota::Quotas;
+use firnfs_format::checkpoint::Retention;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -55,6 +57,10 @@ pub struct Tree {
     points: BTreeMap<String, Arc<Tree>>,
     /// The points that clones began as, by their names.
     clones: BTreeMap<String, String>,
+    /// What automatic points show, by their epochs: after a clock was set back, two may have the same time.
+    automatic: BTreeMap<u32, Arc<Tree>>,
+    /// Which automatic points the volume makes and keeps.
+    retention: Retention,
 }
 
 impl Tree {
@@ -83,6 +89,24 @@ impl Tree {
         Self { clones, ..self }
     }
 
+    /// With automatic points, by their epochs, and the rule by which they are made.
+    #[must_use]
+    pub fn with_automatic(self, automatic: BTreeMap<u32, Arc<Self>>, retention: Retention) -> Self {
+        Self { automatic, retention, ..self }
+    }
+
+    /// What automatic points show, by their epochs.
+    #[must_use]
+    pub fn automatic(&self) -> &BTreeMap<u32, Arc<Self>> {
+        &self.automatic
+    }
+
+    /// Which automatic points the volume makes and keeps.
+    #[must_use]
+    pub fn retention(&self) -> &Retention {
+        &self.retention
+    }
+
     /// The points that clones began as, by their names.
     #[must_use]
     pub fn clones(&self) -> &BTreeMap<String, String> {
@@ -102,11 +126,26 @@ impl Tree {
     }
 
     /// Compares with another tree: the same names with the same types, permissions, link counts, content and attributes. Inode
-    /// numbers are not compared, but names of one file here must be names of one file there. The same points, which show the same.
+    /// numbers are not compared, but names of one file here must be names of one file there. The same points, which show the same, and
+    /// the same rule for automatic ones.
     ///
     /// # Errors
     /// The first difference, as text.
     pub fn same_but_for_numbers(&self, other: &Self) -> Result<(), String> {
+        self.same_files(other)?;
+        same_points(&self.points, &other.points)?;
+        same_points(&self.automatic, &other.automatic)?;
+        if self.retention != other.retention {
+            return Err(format!("the retention is {:?} instead of {:?}", other.retention, self.retention));
+        }
+        Ok(())
+    }
+
+    /// The same without points, and without the rule for automatic ones.
+    ///
+    /// # Errors
+    /// The first difference, as text.
+    pub fn same_files(&self, other: &Self) -> Result<(), String> {
         let mut numbers = BTreeMap::new();
         let mut others = other.entries.iter();
         for here in &self.entries {
@@ -121,20 +160,14 @@ impl Tree {
                 return Err(format!("{:?} is a name of another file", here.path));
             }
         }
-        if let Some(more) = others.next() {
-            return Err(format!("{:?} is there besides", more.path));
+        match others.next() {
+            Some(more) => Err(format!("{:?} is there besides", more.path)),
+            None => Ok(()),
         }
-        if !self.points.keys().eq(other.points.keys()) {
-            let names = |tree: &Self| format!("{:?}", tree.points.keys().collect::<Vec<_>>());
-            return Err(format!("points {} instead of {}", names(other), names(self)));
-        }
-        for (name, here) in &self.points {
-            here.same_but_for_numbers(&other.points[name]).map_err(|why| format!("point {name:?}: {why}"))?;
-        }
-        Ok(())
     }
 
-    /// Compares with the tree of another mount of the same image: everything, including inode numbers.
+    /// Compares with the tree of another mount of the same image: everything, including inode numbers. Of the automatic points the oldest
+    /// may be gone there: if it is a mount that may write, retention lets them go at once.
     ///
     /// # Errors
     /// The first difference, as text.
@@ -142,6 +175,13 @@ impl Tree {
         if self.entries == other.entries {
             if self.points != other.points {
                 return Err("a retained point differs".to_owned());
+            }
+            if !self.automatic.iter().rev().take(other.automatic.len()).eq(other.automatic.iter().rev()) {
+                let epochs = |tree: &Self| format!("{:?}", tree.automatic.keys().collect::<Vec<_>>());
+                return Err(format!("an automatic point differs: {} and {}", epochs(self), epochs(other)));
+            }
+            if self.retention != other.retention {
+                return Err("the retention differs".to_owned());
             }
             return self.quotas.same(&other.quotas);
         }
@@ -171,6 +211,19 @@ impl Tree {
         let line = |e: &Entry| format!("{} ({:?}, inode {}, {} links)", e.path, e.kind, e.ino, e.nlink);
         self.entries.iter().map(line).collect::<Vec<_>>().join("; ")
     }
+}
+
+fn same_points<K: Ord + fmt::Debug>(
+    here: &BTreeMap<K, Arc<Tree>>,
+    there: &BTreeMap<K, Arc<Tree>>,
+) -> Result<(), String> {
+    if !here.keys().eq(there.keys()) {
+        return Err(format!("points {:?} instead of {:?}", there.keys(), here.keys()));
+    }
+    let compare = |(name, tree): (&K, &Arc<Tree>)| {
+        tree.same_files(&there[name]).map_err(|why| format!("point {name:?}: {why}"))
+    };
+    here.iter().try_for_each(compare)
 }
 
 /// Hash of a name space: paths in sorted order with their types, which of them are names of one file, the targets of symbolic

@@ -18,7 +18,7 @@
 
 use super::contents::{Contents, Shared};
 use super::recall::{READ_ANEW_EVERY, Reads, Recall};
-use super::record::{Record, Window};
+use super::record::{Loss, Record, Window};
 use super::subject::{Replica, Subject};
 use super::totals::Rot;
 use super::tree::Tree;
@@ -73,10 +73,10 @@ impl<'s> Verdict<'s> {
         &self,
         image: &SparseImage,
         record: &Record,
-        window: Window,
+        (window, loss): (Window, Loss),
         number: u64,
     ) -> Result<Found, String> {
-        self.of_state(image, number, &|tree| record.judge(tree, window), record)
+        self.of_state(image, number, &|tree| record.judge(tree, window, loss), record)
     }
 
     /// Judges an image by what `judge` says of each tree.
@@ -132,7 +132,7 @@ impl<'s> Verdict<'s> {
             let device = Arc::new(Recall::new(device.inner.image(), reads()));
             self.subject.check(device).map_err(|why| format!("the check after recovery finds: {why}"))?;
         }
-        Ok(Found { has_points: !before.points().is_empty() })
+        Ok(Found { has_points: !before.points().is_empty() || !before.automatic().is_empty() })
     }
 
     /// Judges an image that a crash left, with rot added.
@@ -147,7 +147,7 @@ impl<'s> Verdict<'s> {
         match rot {
             Rot::Bit(_) => self.of_damage(image, &mut |tree| record.judge_rotten(tree, window.begun)),
             Rot::Place(place) | Rot::PlaceBit(place, _) => {
-                let judge = |tree: &Tree| record.judge(tree, window);
+                let judge = |tree: &Tree| record.judge(tree, window, Loss::Slot);
                 self.of_state(image, number, &judge, record)?;
                 if !self.replicated.get(place).is_some_and(|replica| replica.is_told) {
                     return Ok(());

@@ -12,6 +12,7 @@ pub use acl::{AclSpec, acl_name};
 use super::op::{CLONES, Op, clone_in, pattern};
 use super::quota::Quotas;
 use super::tree::{Entry, NodeKind, Tree, names_signature};
+use firnfs_format::checkpoint::Retention;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -45,6 +46,8 @@ pub struct World {
     points: BTreeMap<String, Arc<Tree>>,
     /// Clones: the points that they began as, and their root directories.
     clones: BTreeMap<String, (String, FileId)>,
+    /// Which automatic points are made and kept. The points themselves are the record's: nobody asks for them.
+    retention: Retention,
 }
 
 /// The root directory.
@@ -69,6 +72,7 @@ impl World {
             quotas: Quotas::off(),
             points: BTreeMap::new(),
             clones: BTreeMap::new(),
+            retention: Retention::default(),
         }
     }
 
@@ -83,6 +87,7 @@ impl World {
             quotas,
             points,
             clones: BTreeMap::new(),
+            retention: tree.retention().clone(),
         };
         world.plant(tree, "");
         world
@@ -224,6 +229,10 @@ impl World {
             Op::DropPoint(name) => self.points.remove(name).map(drop).ok_or("no such point"),
             Op::MakeClone { point, name } => self.make_clone(point, name),
             Op::DropClone(name) => self.drop_clone(name),
+            Op::Retain(retention) => {
+                self.retention.clone_from(retention);
+                Ok(())
+            }
             Op::BeginRead(path) => self.file_mut(path).map(drop),
             Op::Fsync(path) | Op::PartOfFsync(path) => self.find(path).map(drop).ok_or("no such file"),
             Op::MakeUnnamed { len_bytes, tag } => {
@@ -315,6 +324,12 @@ impl World {
     #[must_use]
     pub fn quotas(&self) -> &Quotas {
         &self.quotas
+    }
+
+    /// Which automatic points are made and kept.
+    #[must_use]
+    pub fn retention(&self) -> &Retention {
+        &self.retention
     }
 
     /// Retained points that nobody has begun to drop, and what they show.

@@ -12,7 +12,7 @@ use firnfs_torture::crash::generate::random_ops;
 use firnfs_torture::crash::runner::{PHYSICAL_BLOCK_BYTES, Run};
 use firnfs_torture::crash::scenario::Scenario;
 use firnfs_torture::crash::{
-    Explorer, Firn, Limits, Mounted, Op, Record, Refusal, Seen, Subject, Window, World,
+    Explorer, Firn, Limits, Loss, Mounted, Op, Record, Refusal, Seen, Subject, Window, World,
 };
 use std::sync::Arc;
 
@@ -101,7 +101,7 @@ impl<'s> Trial<'s> {
         if let Op::Write { path, .. } = op {
             world.adopt_content(path, &tree);
         }
-        let judged = Record::new(world.clone()).judge(&tree, Window { ended: 0, begun: 0 });
+        let judged = Record::new(world.clone()).judge(&tree, Window { ended: 0, begun: 0 }, Loss::Nothing);
         assert_eq!(judged, Ok(()), "{}", self.place);
         self.record.push(op.clone(), false, world);
     }

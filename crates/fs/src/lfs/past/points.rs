@@ -5,6 +5,7 @@ use crate::lfs::Lfs;
 use crate::lfs::base::kinds::LogKind;
 use crate::lfs::base::occasion::Occasion;
 use crate::lfs::past::retention;
+use crate::mutation::{Mutation, is_on};
 use crate::store::{Scope, State, Title, time_of_next};
 use firnfs_format::checkpoint::{MAX_POINTS, POINT_NAME_MAX, Point, RULES_MAX, Retention};
 use firnfs_format::{Epoch, TimeNs};
@@ -244,6 +245,9 @@ impl Lfs {
     fn oldest_automatic(&self) -> Option<Epoch> {
         let branches = &self.tables.branches;
         let mut automatic = self.tables.points.automatic().map(|point| point.epoch);
+        if is_on(Mutation::NewestGoesFirst) {
+            return automatic.next_back();
+        }
         automatic.find(|epoch| !branches.is_origin(*epoch))
     }
 

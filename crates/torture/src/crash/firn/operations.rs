@@ -56,7 +56,7 @@ impl<S: Engine> OpenVolume<S> {
                 self.volume.background()?;
                 self.when_idle.map_or(Ok(()), |work| work(&self.volume))
             }
-            Op::MakePoint(_) | Op::DropPoint(_) | Op::MakeClone { .. } | Op::DropClone(_) => {
+            Op::MakePoint(_) | Op::DropPoint(_) | Op::MakeClone { .. } | Op::DropClone(_) | Op::Retain(_) => {
                 self.change_points(op)
             }
             Op::CreateFor { .. } | Op::Chown { .. } | Op::TurnQuotas(_) | Op::SetLimits { .. } => {

@@ -12,6 +12,7 @@ use firnfs::store::{Scope, State, Store};
 use firnfs::ufs::xattr;
 use firnfs::vfs::Attr;
 use firnfs::vfs::history::{HIDDEN_DIR, HISTORY_DIR};
+use firnfs_format::checkpoint::Retention;
 use firnfs_format::{Epoch, InodeNo};
 use firnfs_volume::Volume;
 use std::collections::BTreeMap;
@@ -27,6 +28,8 @@ pub(crate) struct Keeper<S: Engine> {
     pub make_clone: fn(&Volume<S>, &str, &str) -> Result<(), FsError>,
     pub drop_clone: fn(&Volume<S>, &str) -> Result<(), FsError>,
     pub hold_back: fn(&Volume<S>) -> Result<(), FsError>,
+    pub retain: fn(&Volume<S>, &Retention) -> Result<(), FsError>,
+    pub retention: fn(&Volume<S>) -> Result<Retention, String>,
     pub settle: fn(&Volume<S>, bool) -> Result<(), String>,
 }
 
@@ -38,13 +41,25 @@ impl<S: Engine> Keeper<S> {
         make_clone: |_, _, _| Err(FsError::NotFound),
         drop_clone: |_, _| Err(FsError::NotFound),
         hold_back: |_| Err(FsError::NoSpace),
+        retain: |_, _| Err(FsError::NoSpace),
+        retention: |_| Ok(Retention::default()),
         settle: |_, _| Ok(()),
     };
 }
 
 impl Keeper<Lfs> {
-    pub const LOG: Self =
-        Self { make: make_point, drop: drop_point, make_clone, drop_clone, hold_back, settle };
+    pub const LOG: Self = Self {
+        make: make_point,
+        drop: drop_point,
+        make_clone,
+        drop_clone,
+        hold_back,
+        retain: firnfs_manage::set_retention,
+        retention: |volume| {
+            volume.run(|vfs, _| Ok(vfs.store().retention().clone())).map_err(|e| e.to_string())
+        },
+        settle,
+    };
 }
 
 impl<S: Engine> OpenVolume<S> {
@@ -54,6 +69,7 @@ impl<S: Engine> OpenVolume<S> {
             Op::DropPoint(name) => (self.keeper.drop)(&self.volume, name),
             Op::MakeClone { point, name } => (self.keeper.make_clone)(&self.volume, point, name),
             Op::DropClone(name) => (self.keeper.drop_clone)(&self.volume, name),
+            Op::Retain(retention) => (self.keeper.retain)(&self.volume, retention),
             _ => Err(FsError::Invalid("does not change points")),
         }
     }
@@ -70,11 +86,12 @@ impl<S: Engine> OpenVolume<S> {
         done
     }
 
-    /// What all points show that are not being dropped.
+    /// What the points of users show that are not being dropped.
     pub(super) fn points(&self, shared: Option<&Shared<'_>>) -> Result<BTreeMap<String, Arc<Tree>>, String> {
-        let names = self.titles().map_err(|e| e.to_string())?;
+        let name = |state: &State<'_>| (!state.name.is_empty()).then(|| state.name.to_owned());
+        let names = self.states(|state| name(&state)).map_err(|e| e.to_string())?;
         let mut points = BTreeMap::new();
-        for name in names.into_values() {
+        for name in names.into_iter().flatten() {
             let in_it = |why: String| format!("point {name:?}: {why}");
             let root = self.root_of_point(&name).map_err(|e| in_it(e.to_string()))?;
             let entries = self.entries_below(root, shared).map_err(in_it)?;
@@ -89,7 +106,8 @@ impl<S: Engine> OpenVolume<S> {
         shared: Option<&Shared<'_>>,
     ) -> Result<(BTreeMap<String, String>, Vec<Entry>), String> {
         let branches = self.volume.run(|vfs, _| Ok(vfs.store().branches())).map_err(|e| e.to_string())?;
-        let states = self.titles().map_err(|e| e.to_string())?;
+        let titles = self.states(|state| (state.epoch, state.title())).map_err(|e| e.to_string())?;
+        let states: BTreeMap<Epoch, String> = titles.into_iter().collect();
         let (mut clones, mut entries) = (BTreeMap::new(), Vec::new());
         for branch in branches.unwrap_or_default() {
             let above = format!("{CLONES}{}", branch.name);
@@ -105,14 +123,14 @@ impl<S: Engine> OpenVolume<S> {
         Ok((clones, entries))
     }
 
-    /// The names of all states, by their epochs.
-    fn titles(&self) -> Result<BTreeMap<Epoch, String>, FsError> {
-        let title = |state: State<'_>| (state.epoch, state.title());
-        self.volume
-            .run(|vfs, _| Ok(vfs.store_mut().states(Epoch(0))?.into_iter().flatten().map(title).collect()))
+    /// Something of each state, oldest first.
+    pub(super) fn states<T>(&self, of: impl Fn(State<'_>) -> T) -> Result<Vec<T>, FsError> {
+        self.volume.run_quietly(|vfs, _| {
+            Ok(vfs.store_mut().states(Epoch(0))?.into_iter().flatten().map(&of).collect())
+        })
     }
 
-    fn root_of_point(&self, name: &str) -> Result<InodeNo, FsError> {
+    pub(super) fn root_of_point(&self, name: &str) -> Result<InodeNo, FsError> {
         [HIDDEN_DIR, HISTORY_DIR, name.as_bytes()].into_iter().try_fold(InodeNo::ROOT, |dir, name| {
             self.volume.run(|vfs, now| vfs.lookup(now, dir, name, false)).map(|attr| attr.ino)
         })
@@ -184,6 +202,10 @@ fn drop_point(volume: &Volume<Lfs>, name: &str) -> Result<(), FsError> {
 
 fn settle(volume: &Volume<Lfs>, all: bool) -> Result<(), String> {
     let drop_all = || {
+        if all {
+            // Automatic points go by themselves then.
+            firnfs_manage::set_retention(volume, &Retention::default())?;
+        }
         until(volume, |lfs| !lfs.is_erasing())?;
         let clones = volume.run(|vfs, _| Ok(vfs.store().branches().unwrap_or_default()))?;
         for clone in clones.iter().filter(|_| all) {
@@ -191,6 +213,9 @@ fn settle(volume: &Volume<Lfs>, all: bool) -> Result<(), String> {
         }
         until(volume, |lfs| !lfs.is_dropping())?;
         let left = volume.run(|vfs, _| Ok(Vec::from(vfs.store_mut().points()?.clone())))?;
+        if let Some(point) = left.iter().find(|point| all && point.is_automatic) {
+            return Err(FsError::Io(format!("no rule keeps the point of epoch {}", point.epoch.0)));
+        }
         for point in left.iter().filter(|_| all) {
             volume.run_quietly(|vfs, now| vfs.store_mut().drop_point(now, point.epoch))?;
         }
