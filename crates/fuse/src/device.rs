@@ -1,15 +1,15 @@
 //! The `/dev/fuse` transport: worker threads that read a request, have it handled, and write the reply.
 //!
 //! One worker at a time reads requests (see [`crate::lead`]), with a warm cache on the caller's processor. But a worker that
-//! waits for the device (an fsync, a cold read) must not delay other requests, and one flush makes all fsyncs durable that wait
-//! together. So there are about as many workers as processors. The pool grows, up to [`MAX_WORKERS`], while no worker is left
-//! to take the next request; a surplus worker ends when it finds nothing to do. Each worker owns one buffer for requests and
+//! waits (an fsync for the device, a write for room) must not delay other requests, and one flush makes all fsyncs durable that wait
+//! together. So there are about as many workers as processors. The pool grows, up to [`MAX_WORKERS`], whenever the last worker that
+//! is free takes a request, whatever it is: any may wait. A surplus worker ends when it finds nothing to do. Each worker owns one buffer for requests and
 //! one for replies for its whole life, sized by the handshake.
 
 use crate::adapter::{Handler, MAX_WRITE_BYTES, Notifier, Verdict};
 use crate::lead::{Lead, about_to_block};
 use crate::wakeful::{PAUSE, Wakeful};
-use crate::wire::abi::{NOTIFY_INVAL_INODE, NotifyInvalInode, OutHeader, init, opcode};
+use crate::wire::abi::{NOTIFY_INVAL_INODE, NotifyInvalInode, OutHeader, init};
 use crate::wire::{Operation, Reply, Request};
 use firnfs_format::InodeNo;
 use parking_lot::Mutex;
@@ -27,8 +27,9 @@ use zerocopy::IntoBytes;
 /// Room in a request buffer beyond the data of the largest WRITE, in bytes: headers, and names of other requests.
 const REQUEST_EXTRA_BYTES: usize = 8192;
 
-/// Most workers at a time: each takes 2 MiB.
-const MAX_WORKERS: usize = 32;
+/// Most workers at a time, so also most requests that wait while others are served. Each has 2 MiB of address space, of which it
+/// uses as much as its largest request and reply.
+const MAX_WORKERS: usize = 256;
 
 /// A mounted connection to the kernel.
 #[derive(Clone)]
@@ -260,7 +261,6 @@ impl Pool<'_> {
             let left_idle = self.idle.fetch_sub(1, Ordering::SeqCst) - 1;
             let Some(len) = message? else { return Ok(()) };
             if left_idle == 0
-                && worker.may_wait(len)
                 && let Err(error) = self.start_worker(scope)
             {
                 tracing::debug!("no more worker threads: {error}");
@@ -338,13 +338,6 @@ impl<'a> Worker<'a> {
             offers_uring: false,
             has_agreed_on_uring: false,
         }
-    }
-
-    /// Whether the request just read is of a kind that may wait for the device.
-    fn may_wait(&self, len: usize) -> bool {
-        let opcode =
-            self.request[..len].get(4..8).and_then(|bytes| bytes.try_into().ok()).map(u32::from_ne_bytes);
-        matches!(opcode, Some(opcode::FSYNC | opcode::FSYNCDIR | opcode::SYNCFS | opcode::READ))
     }
 
     fn request_comes_within(&self, pause: Duration) -> bool {
@@ -440,6 +433,7 @@ impl<'a> Worker<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::abi::opcode;
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
     use std::sync::Barrier;
     use std::time::Duration;

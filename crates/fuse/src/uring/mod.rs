@@ -31,8 +31,10 @@ use std::thread::Scope;
 
 /// Where the kernel lists the processors that it may ever have.
 const POSSIBLE: &str = "/sys/devices/system/cpu/possible";
-/// Requests of a queue at the same time: read-ahead and write-back keep several under way.
-const SLOTS: usize = 8;
+/// Slots of all queues together, as far as the limits for one queue allow. Memory is used only by those that had a request.
+const SLOTS: usize = 1024;
+/// Fewest and most slots of a queue. One more request than that, all of callers on one processor, waits until another is answered.
+const QUEUE_SLOTS: std::ops::RangeInclusive<usize> = 32..=128;
 
 /// Queues that are made and not offered to the kernel yet.
 pub struct UringTransport {
@@ -64,8 +66,10 @@ impl UringTransport {
     /// # Errors
     /// The kernel has no io_uring, or does not allow it.
     pub fn new(fuse: &Arc<OwnedFd>) -> std::io::Result<Self> {
-        let queue = |number| QueueRing::new(fuse.clone(), number, SLOTS, MAX_WRITE_BYTES as usize);
-        Ok(Self { rings: (0..processors()?).map(queue).collect::<Result<_, _>>()? })
+        let processors = processors()?;
+        let slots = slots_of_a_queue(processors.into());
+        let queue = |number| QueueRing::new(fuse.clone(), number, slots, MAX_WRITE_BYTES as usize);
+        Ok(Self { rings: (0..processors).map(queue).collect::<Result<_, _>>()? })
     }
 
     /// Serves until the file system is unmounted. The handshake has agreed on io_uring.
@@ -202,6 +206,12 @@ impl Shared<'_> {
     }
 }
 
+/// A request that waits keeps its slot, because its answer alone gives the slot back; so there must be more slots than requests
+/// that wait. They cannot be added when they are needed: the kernel gives a new slot none of the requests that are already queued.
+fn slots_of_a_queue(processors: usize) -> usize {
+    (SLOTS / processors.max(1)).clamp(*QUEUE_SLOTS.start(), *QUEUE_SLOTS.end())
+}
+
 /// How many processors there may ever be.
 fn processors() -> std::io::Result<u16> {
     let listed = std::fs::read_to_string(POSSIBLE)?;
@@ -230,6 +240,11 @@ fn pin_to(processor: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn many_processors_share_the_slots_but_each_queue_has_enough_of_them() {
+        assert_eq!([1, 2, 4, 8, 16, 64, 1024].map(slots_of_a_queue), [128, 128, 128, 128, 64, 32, 32]);
+    }
 
     #[test]
     fn lists_of_processors_are_counted() {

@@ -2,7 +2,7 @@
 //!
 //! The thread of a queue hands over a request that would have to wait, and goes on with the next one. A thread of the pool carries it
 //! out and gives the slot back to its queue, whose thread alone talks to the kernel. There are as many threads as requests
-//! wait at the same time, at most [`THREADS_MAX`]; a thread that has nothing to do for a while ends.
+//! wait at the same time, at most one for each slot: a request that could go on never waits for one that cannot. A thread that has nothing to do for a while ends.
 
 use super::slot::{Slot, reply_beside};
 use crate::wire::Reply;
@@ -11,8 +11,6 @@ use std::collections::VecDeque;
 use std::thread::Scope;
 use std::time::Duration;
 
-/// Most threads of a pool.
-const THREADS_MAX: usize = 32;
 /// How long a thread waits for something to do before it ends.
 const IDLE: Duration = Duration::from_secs(10);
 
@@ -54,7 +52,7 @@ impl Pool {
     ) {
         let mut state = self.state.lock();
         state.waiting.push_back(waiting);
-        if state.idle >= state.waiting.len() || state.threads >= THREADS_MAX {
+        if state.idle >= state.waiting.len() {
             drop(state);
             self.changed.notify_one();
             return;
