@@ -46,6 +46,7 @@ fn kind_of(error: &FsError) -> ErrorKind {
         FsError::Stale => ErrorKind::StaleNetworkFileHandle,
         FsError::ReadOnly(_) => ErrorKind::ReadOnlyFilesystem,
         FsError::Corrupt { .. } => ErrorKind::InvalidData,
+        FsError::Interrupted => ErrorKind::Interrupted,
         FsError::WouldWait => ErrorKind::WouldBlock,
         FsError::Io(_) => ErrorKind::Other,
     }

@@ -55,6 +55,9 @@ pub enum FsError {
     /// The operation would have to wait, and its caller has forbidden that; nothing has changed.
     #[error("the operation would have to wait")]
     WouldWait,
+    /// The caller has given up while the operation waited; nothing has changed.
+    #[error("the caller was interrupted")]
+    Interrupted,
     /// No such extended attribute.
     #[error("no such attribute")]
     NoAttribute,
@@ -111,6 +114,7 @@ impl FsError {
             Self::NoSpace => "ENOSPC",
             Self::OverQuota => "EDQUOT",
             Self::WouldWait => "EAGAIN",
+            Self::Interrupted => "EINTR",
             Self::NoAttribute => "ENODATA",
             Self::Range => "ERANGE",
             Self::TooBig => "E2BIG",

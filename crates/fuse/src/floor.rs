@@ -216,7 +216,9 @@ fn attributes(ino: u64, size: u64) -> FuseAttr {
 impl Handler for NullFiles {
     fn handle(&self, request: &Request<'_>, reply: &mut Reply) -> Verdict {
         match request.operation {
-            Operation::Forget { .. } | Operation::BatchForget { .. } => Verdict::Silent,
+            Operation::Forget { .. } | Operation::BatchForget { .. } | Operation::Interrupt { .. } => {
+                Verdict::Silent
+            }
             Operation::Destroy => Verdict::Last,
             _ => match self.answer(request, reply) {
                 Ok(()) => Verdict::Answer,

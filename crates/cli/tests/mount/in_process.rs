@@ -44,6 +44,11 @@ pub struct Served {
 impl Served {
     /// Mounts the volume on a device.
     pub fn start(device: Arc<dyn Device>, options: Options) -> Self {
+        Self::start_over(TransportChoice::Auto, device, options)
+    }
+
+    /// The same with a choice of the transport.
+    pub fn start_over(transport: TransportChoice, device: Arc<dyn Device>, options: Options) -> Self {
         let clock = Arc::new(SystemClock);
         let volume = firnfs_manage::open(device, options, AtimeMode::Relatime, clock).unwrap();
         let directory = tempfile::tempdir().unwrap();
@@ -53,12 +58,8 @@ impl Served {
             mountpoint: mnt.clone(),
             options: MountOptions::default(),
         };
-        let config = SessionConfig {
-            transport: TransportChoice::Auto,
-            threads: 2,
-            settings: Settings::default(),
-            handle_signals: false,
-        };
+        let config =
+            SessionConfig { transport, threads: 2, settings: Settings::default(), handle_signals: false };
         let session = Session::mount(Arc::new(volume), request, config).unwrap();
         let (ready, is_ready) = mpsc::channel();
         let serving = std::thread::spawn(move || session.serve(move || ready.send(()).unwrap()));

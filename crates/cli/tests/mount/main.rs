@@ -17,6 +17,7 @@ mod full_disk;
 mod history;
 mod idle;
 mod in_process;
+mod interrupts;
 mod json;
 mod lifecycle;
 mod live;

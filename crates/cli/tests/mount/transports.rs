@@ -29,7 +29,7 @@ fn has_uring() -> bool {
 }
 
 /// The transports that mounts can use here.
-fn transports() -> &'static [&'static str] {
+pub fn transports() -> &'static [&'static str] {
     if has_uring() { &["uring", "dev"] } else { &["dev"] }
 }
 

@@ -29,6 +29,7 @@ pub(crate) use state::StateHandler;
 
 use crate::counters::Counters;
 use crate::errno::errno_of;
+use crate::interrupts::{Interrupts, has_caller_given_up};
 use crate::record::Recorder;
 use crate::wire::{Header, Operation, Reply, Request};
 use firnfs::FsError;
@@ -102,6 +103,7 @@ pub struct Adapter<S: Engine> {
     never_waits_at_its_end: bool,
     recorder: Recorder,
     walks: Walks,
+    interrupts: Arc<Interrupts>,
 }
 
 /// Result of a handler: the payload is in the reply.
@@ -110,8 +112,15 @@ type Handled = Result<(), Errno>;
 impl<S: Engine> Adapter<S> {
     /// Serves `volume`.
     #[must_use]
-    pub fn new(volume: Arc<Volume<S>>, settings: Settings) -> Self {
+    pub fn new(volume: Arc<Volume<S>>, settings: Settings) -> Self
+    where
+        S: 'static,
+    {
         volume.call_before_blocking(crate::lead::about_to_block);
+        volume.ask_before_waiting(has_caller_given_up);
+        let waited_for = Arc::downgrade(&volume);
+        let interrupts =
+            Interrupts::new(move || waited_for.upgrade().into_iter().for_each(|volume| volume.ask_again()));
         let never_waits_at_its_end = never_waits_at_its_end(&volume);
         // The kernel does it, and sends such reads side by side.
         volume.leave_long_reads_alone();
@@ -127,6 +136,7 @@ impl<S: Engine> Adapter<S> {
             never_waits_at_its_end,
             recorder: Recorder::default(),
             walks: Walks::default(),
+            interrupts,
         }
     }
 
@@ -233,7 +243,8 @@ impl<S: Engine> Adapter<S> {
             Operation::Init { .. }
             | Operation::Destroy
             | Operation::Forget { .. }
-            | Operation::BatchForget { .. } => Err(Errno::INVAL),
+            | Operation::BatchForget { .. }
+            | Operation::Interrupt { .. } => Err(Errno::INVAL),
             // After this error the kernel asks no more: a close costs nothing then.
             Operation::Flush if !self.volume.hears_of_closes() => Err(Errno::NOSYS),
             Operation::Flush => self.volume.file_closed(ino).map_err(|e| log_errno("close", &e)),
@@ -260,6 +271,10 @@ impl<S: Engine> Adapter<S> {
             }
             Operation::BatchForget { items } => {
                 items.iter().for_each(|(nodeid, lookups)| self.forget(nodeid, lookups));
+                return Verdict::Silent;
+            }
+            Operation::Interrupt { unique } => {
+                self.interrupts.interrupt(*unique);
                 return Verdict::Silent;
             }
             operation if self.is_probe(header, operation) => self.probe(operation, reply),
@@ -305,6 +320,7 @@ fn can_be_repeated(operation: &Operation<'_>) -> bool {
             | Operation::Destroy
             | Operation::Forget { .. }
             | Operation::BatchForget { .. }
+            | Operation::Interrupt { .. }
             | Operation::Fsync
             | Operation::Fsyncdir
             | Operation::Syncfs
@@ -318,7 +334,9 @@ fn can_be_repeated(operation: &Operation<'_>) -> bool {
 impl<S: Engine> Handler for Adapter<S> {
     fn handle(&self, request: &Request<'_>, reply: &mut Reply) -> Verdict {
         let start = Instant::now();
+        let serving = self.interrupts.serve(request.header.unique, request.header.pid);
         let verdict = self.handle_untimed(request, reply);
+        drop(serving);
         self.note(request, reply, verdict, start);
         verdict
     }

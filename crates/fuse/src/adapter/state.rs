@@ -59,6 +59,8 @@ impl<S: Engine> Handler for StateHandler<S> {
             Operation::Destroy => Verdict::Last,
             // Nothing of the past is freed, so nobody counts who holds it.
             Operation::Forget { .. } | Operation::BatchForget { .. } => Verdict::Silent,
+            // Reads wait for nothing but the device.
+            Operation::Interrupt { .. } => Verdict::Silent,
             _ => self.answer(request, reply).map_or_else(Verdict::Error, |()| Verdict::Answer),
         };
         self.adapter.count(request, verdict, start);
@@ -93,6 +95,7 @@ fn changes(operation: &Operation<'_>) -> bool {
         | Operation::Lookup { .. }
         | Operation::Forget { .. }
         | Operation::BatchForget { .. }
+        | Operation::Interrupt { .. }
         | Operation::Getattr
         | Operation::Statx
         | Operation::Readlink

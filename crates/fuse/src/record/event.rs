@@ -90,6 +90,7 @@ fn asked<'a>(request: &'a Request<'a>) -> Option<Record<&'a [u8]>> {
         | Operation::Destroy
         | Operation::Forget { .. }
         | Operation::BatchForget { .. }
+        | Operation::Interrupt { .. }
         | Operation::Release
         | Operation::Releasedir
         | Operation::Ioctl

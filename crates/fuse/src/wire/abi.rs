@@ -185,6 +185,10 @@ abi_in!(
     ForgetOne, 16 { nodeid: u64, nlookup: u64 }
 );
 abi_in!(
+    /// INTERRUPT: which request.
+    InterruptIn, 8 { unique: u64 }
+);
+abi_in!(
     SetattrIn, 88 {
         valid: u32, padding: u32, fh: u64, size: u64, lock_owner: u64, atime: u64, mtime: u64, ctime: u64,
         atimensec: u32, mtimensec: u32, ctimensec: u32, mode: u32, unused4: u32, uid: u32, gid: u32, unused5: u32,

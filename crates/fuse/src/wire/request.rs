@@ -53,6 +53,9 @@ pub enum Operation<'a> {
     BatchForget {
         items: Forgets<'a>,
     },
+    Interrupt {
+        unique: u64,
+    },
     Getattr,
     Statx,
     Setattr(Box<abi::SetattrIn>),
@@ -255,6 +258,7 @@ fn operation<'a>(opcode: u32, body: &mut Body<'a>, setxattr_ext: bool) -> Option
             body.take::<abi::BatchForgetIn>()?;
             Operation::BatchForget { items: Forgets(body.rest()) }
         }
+        opcode::INTERRUPT => Operation::Interrupt { unique: body.take::<abi::InterruptIn>()?.unique },
         opcode::GETATTR => Operation::Getattr,
         opcode::STATX => Operation::Statx,
         opcode::SETATTR => Operation::Setattr(Box::new(body.take()?)),

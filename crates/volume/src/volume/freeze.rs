@@ -114,4 +114,14 @@ impl<S: Engine> Volume<S> {
             self.sleep(&mut core, None);
         }
     }
+
+    /// The same for an operation that has not changed anything.
+    pub(super) fn wait_for_thaw_unless_given_up(&self) -> Result<(), FsError> {
+        let mut core = self.core.lock();
+        while core.frozen() != Frozen::No {
+            self.ask_caller()?;
+            self.sleep(&mut core, None);
+        }
+        Ok(())
+    }
 }

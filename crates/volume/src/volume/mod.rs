@@ -18,7 +18,7 @@ use crate::reader::Reader;
 use crate::stalls::{StallCount, Stalls};
 use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 use crate::sync::{Condvar, Mutex, MutexGuard};
-use events::Events;
+use events::{Event, Events};
 use firnfs::engine::Engine;
 use firnfs::engine::Pressure;
 use firnfs::store::content::{Content, ready_blocks};
@@ -50,6 +50,7 @@ pub struct Volume<S: Engine> {
     reader: Reader,
     clock: Arc<dyn Clock>,
     before_blocking: Arc<OnceLock<fn()>>,
+    has_caller_given_up: OnceLock<fn() -> bool>,
     parking: OnceLock<Parking>,
     /// Facts of the store: it says how to prepare blocks outside the lock.
     facts: StoreFacts,
@@ -83,6 +84,7 @@ impl<S: Engine> Volume<S> {
             reader,
             clock,
             before_blocking,
+            has_caller_given_up: OnceLock::new(),
             parking: OnceLock::new(),
             facts,
             stalls: StallCount::default(),
@@ -101,6 +103,24 @@ impl<S: Engine> Volume<S> {
     /// adapter can let another thread run meanwhile. Only the first call counts.
     pub fn call_before_blocking(&self, hook: fn()) {
         self.before_blocking.get_or_init(|| hook);
+    }
+
+    /// Calls `given_up` before an operation waits that has not changed anything, and before a sync waits. If the caller for
+    /// whom the thread works has given up, the operation ends with `Interrupted` instead. `given_up` must not call the volume. Only the first call counts.
+    pub fn ask_before_waiting(&self, given_up: fn() -> bool) {
+        self.has_caller_given_up.get_or_init(|| given_up);
+    }
+
+    /// Has all threads that wait ask again.
+    pub fn ask_again(&self) {
+        self.tell(self.core.lock(), Event::Progress);
+    }
+
+    fn ask_caller(&self) -> Result<(), FsError> {
+        match self.has_caller_given_up.get() {
+            Some(given_up) if given_up() => Err(FsError::Interrupted),
+            _ => Ok(()),
+        }
     }
 
     /// For programs that schedule their threads themselves. A thread that waits for another one calls `park` with the longest
@@ -212,7 +232,7 @@ impl<S: Engine> Volume<S> {
                     gave_back();
                     if is_held {
                         never_waiting::ask()?;
-                        self.wait_for_thaw();
+                        self.wait_for_thaw_unless_given_up()?;
                     } else {
                         self.overcome(stop, patience)?;
                     }
@@ -355,6 +375,7 @@ impl<S: Engine> Volume<S> {
     /// Makes a scope durable and waits for it (group commit).
     ///
     /// # Errors
+    /// `Interrupted` if the caller gives up; what it asked for may become durable nevertheless.
     /// `Io` if the device fails meanwhile; after that always `ReadOnly`.
     pub fn sync(&self, scope: Scope) -> Result<(), FsError> {
         if Self::is_device_frozen(&self.core.lock()) {
@@ -366,7 +387,10 @@ impl<S: Engine> Volume<S> {
             FsError::ReadOnly(why) if has_begun => FsError::Io(why),
             other => other,
         })?;
-        self.wait_durable(ticket)
+        self.until(|vfs| match is_durable(vfs, ticket)? {
+            None => self.ask_caller().map(|()| None),
+            durable => Ok(durable),
+        })
     }
 
     /// Others go on between the parts.
@@ -383,7 +407,10 @@ impl<S: Engine> Volume<S> {
                     if let Some(ticket) = ticket {
                         return Ok(ticket);
                     }
-                    self.until(|vfs| Ok((!vfs.store().holds_commit(scope)).then_some(())))?;
+                    self.until(|vfs| match vfs.store().holds_commit(scope) {
+                        true => self.ask_caller().map(|()| None),
+                        false => Ok(Some(())),
+                    })?;
                 }
                 Prepared::Whole(ticket) => return Ok(ticket),
             }
@@ -412,11 +439,7 @@ impl<S: Engine> Volume<S> {
     /// # Errors
     /// `Io` if the store turns read-only first.
     pub fn wait_durable(&self, ticket: Ticket) -> Result<(), FsError> {
-        self.until(|vfs| match vfs.store().read_only() {
-            _ if vfs.store().durable() >= ticket => Ok(Some(())),
-            Some(why) => Err(FsError::Io(why.to_owned())),
-            None => Ok(None),
-        })
+        self.until(|vfs| is_durable(vfs, ticket))
     }
 
     /// How long the core's lock was held and waited for so far.
@@ -512,5 +535,14 @@ impl<S: Engine> Volume<S> {
     /// Stops driving and returns the core, without closing the volume.
     pub fn into_vfs(self) -> Vfs<S> {
         self.core.into_inner()
+    }
+}
+
+/// `None` as long as it may become durable.
+fn is_durable<S: Engine>(vfs: &Vfs<S>, ticket: Ticket) -> Result<Option<()>, FsError> {
+    match vfs.store().read_only() {
+        _ if vfs.store().durable() >= ticket => Ok(Some(())),
+        Some(why) => Err(FsError::Io(why.to_owned())),
+        None => Ok(None),
     }
 }

@@ -39,11 +39,11 @@ impl<S: Engine> Volume<S> {
             // Making room needs the device.
             Stop::Room if Self::is_device_frozen(&self.core.lock()) => {
                 never_waiting::ask()?;
-                self.wait_for_thaw();
-                Ok(())
+                self.wait_for_thaw_unless_given_up()
             }
             Stop::Room => {
                 never_waiting::ask().inspect_err(|_| self.kick())?;
+                self.ask_caller()?;
                 patience.stalled_since.get_or_insert_with(|| self.now());
                 self.make_room(patience)
             }
