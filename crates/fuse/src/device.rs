@@ -55,6 +55,9 @@ pub enum TransportError {
     /// A queue of the io_uring failed.
     #[error("FUSE over io_uring: {0}")]
     Ring(std::io::Error),
+    /// A queue could not be offered to the kernel; no request has come through any.
+    #[error("the queues of FUSE over io_uring cannot be registered: {0}")]
+    NotRegistered(std::io::Error),
     /// The kernel does not offer io_uring for FUSE.
     #[error("the kernel has FUSE over io_uring switched off, or is older than 6.14")]
     NoRing,

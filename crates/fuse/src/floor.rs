@@ -8,7 +8,7 @@
 use crate::adapter::{Agreed, Handler, MAX_WRITE_BYTES, Settings, Verdict, answer_init};
 use crate::device::DeviceTransport;
 use crate::mount::{self, MountOptions, MountRequest, table};
-use crate::session::{SessionError, TransportChoice, begin};
+use crate::session::{SessionError, TransportChoice, begin, serve_requests};
 use crate::wire::abi::{self, FuseAttr};
 use crate::wire::reply::{FOREVER_S, direntplus_bytes};
 use crate::wire::{Operation, Reply, Request};
@@ -70,10 +70,7 @@ impl Floor {
             let _gone_already = mount::unmount(&mountpoint, true);
         })?;
         let serve = move || {
-            let served = match uring {
-                Some(uring) => uring.serve(&transport, &files),
-                None => transport.serve(&files, threads),
-            };
+            let served = serve_requests(uring, &transport, &files, (choice, threads), || {});
             if let Err(error) = served {
                 tracing::error!("{error}");
             }
@@ -105,7 +102,7 @@ impl Drop for Floor {
 }
 
 #[derive(Default)]
-struct NullFiles {
+pub(crate) struct NullFiles {
     settings: Settings,
     agreed: OnceLock<Agreed>,
     made: AtomicU64,

@@ -16,7 +16,7 @@ use crate::counters::RequestCount;
 use crate::device::{DeviceTransport, TransportError};
 use crate::mount::{self, MountError, MountRequest, table};
 use crate::record::{self, RecordError, RecordPlan};
-use crate::uring::UringTransport;
+use crate::uring::{self, UringTransport};
 use firnfs::FsError;
 use firnfs::engine::Engine;
 use firnfs::store::Scope;
@@ -184,6 +184,7 @@ impl<S: Engine + 'static> Session<S> {
         let uring = begin(&*adapter, &transport, choice).inspect_err(|_| {
             let _gone_already = mount::unmount(&request.mountpoint, true);
         })?;
+        adapter.set_over_uring(uring.is_some());
         adapter.set_notifier(Arc::new(transport.clone()));
         let beside = Beside::default();
         let ending = beside.clone();
@@ -266,7 +267,12 @@ pub(crate) fn begin(
         TransportChoice::Auto | TransportChoice::Uring => match UringTransport::new(transport.fd()) {
             Err(error) if is_needed => return Err(TransportError::Ring(error)),
             Err(error) => {
-                tracing::debug!("no io_uring: {error}");
+                // Most kernels have it switched off: then nobody expects it.
+                if uring::is_switched_on() {
+                    tracing::warn!(
+                        "FUSE over io_uring cannot be used, requests come through /dev/fuse: {error}"
+                    );
+                }
                 None
             }
             Ok(uring) => Some(uring),
@@ -277,6 +283,29 @@ pub(crate) fn begin(
         return Err(TransportError::NoRing);
     }
     Ok(uring.filter(|_| is_agreed))
+}
+
+/// Serves through the queues if there are any. If they cannot be registered, or there are none, serves through `/dev/fuse` with
+/// so many threads; `fell_back` is called in the first case.
+///
+/// # Errors
+/// The transport failed, or the queues cannot be registered and nothing else is wanted.
+pub(crate) fn serve_requests(
+    uring: Option<UringTransport>,
+    device: &DeviceTransport,
+    handler: &dyn Handler,
+    (choice, threads): (TransportChoice, usize),
+    fell_back: impl FnOnce(),
+) -> Result<(), TransportError> {
+    match uring.map(|uring| uring.serve(device, handler)) {
+        None => device.serve(handler, threads),
+        Some(Err(TransportError::NotRegistered(why))) if choice != TransportChoice::Uring => {
+            tracing::warn!("FUSE over io_uring cannot be used, requests come through /dev/fuse: {why}");
+            fell_back();
+            device.serve(handler, threads)
+        }
+        Some(served) => served,
+    }
 }
 
 /// Finds the mount in the table of mounts (a stat of the mountpoint itself would wait for workers that do not run yet).
@@ -313,9 +342,9 @@ fn serve_with_helpers<S: Engine + 'static>(
         let mountpoint = request.mountpoint.as_path();
         let on_signals =
             signals.map(|signals| scope.spawn(move || unmount_on_signals(signals, volume, mountpoint)));
-        let serving = scope.spawn(|| match uring {
-            Some(uring) => uring.serve(transport, &**adapter),
-            None => transport.serve(&**adapter, config.threads),
+        let how = (config.transport, config.threads);
+        let serving = scope.spawn(move || {
+            serve_requests(uring, transport, &**adapter, how, || adapter.set_over_uring(false))
         });
         probe_open(adapter, mountpoint);
         ready();

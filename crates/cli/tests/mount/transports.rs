@@ -257,12 +257,51 @@ fn a_processor_that_goes_offline_or_comes_back_is_served() {
         eprintln!("SKIPPED: NOT TESTED: no processor can be taken offline");
         return;
     }
-    let mount = mount(Kind::Image, "uring");
+    let before = mount(Kind::Image, "uring");
+    fs::write(&switch, "0").unwrap();
+    // Made while its processor is offline.
+    let after = mount(Kind::Image, "uring");
     for (n, is_online) in ["0", "1"].into_iter().enumerate() {
         fs::write(&switch, is_online).unwrap();
-        shell(&mount.mnt, &WORK.replace("$1", &n.to_string()));
+        for mount in [&before, &after] {
+            shell(&mount.mnt, &WORK.replace("$1", &n.to_string()));
+        }
     }
-    mount.remount_image();
+    for mount in [&before, &after] {
+        shell(&mount.mnt, &format!("timeout -s KILL 10 taskset -c {last} touch from-there"));
+        mount.remount_image();
+    }
+}
+
+#[test]
+fn a_daemon_that_is_confined_to_one_processor_stays_there_and_serves_callers_on_all() {
+    if !can_mount() || !is_root() {
+        return;
+    }
+    let processors = std::thread::available_parallelism().unwrap().get();
+    for transport in transports() {
+        let mount = mount(Kind::Image, transport);
+        mount.umount();
+        let (image, mnt) = (mount.image.to_str().unwrap(), mount.mnt.to_str().unwrap());
+        let words = ["-c", "0", env!("CARGO_BIN_EXE_firn"), "mount", image, mnt, "--transport", transport];
+        assert!(Command::new("taskset").args(words).status().unwrap().success());
+        std::thread::scope(|scope| {
+            for n in 0..processors * 2 {
+                let mnt = &mount.mnt;
+                scope.spawn(move || shell(mnt, &WORK.replace("$1", &n.to_string())));
+            }
+        });
+        for processor in 0..processors {
+            shell(&mount.mnt, &format!("timeout -s KILL 10 taskset -c {processor} touch from{processor}"));
+        }
+        let tasks = format!("/proc/{}/task", mount.daemon_pid());
+        for task in fs::read_dir(tasks).unwrap() {
+            // Threads come and go.
+            let Ok(status) = fs::read_to_string(task.unwrap().path().join("status")) else { continue };
+            assert!(status.contains("Cpus_allowed_list:\t0\n"), "{transport}: {status}");
+        }
+        mount.remount_image();
+    }
 }
 
 #[test]

@@ -39,7 +39,7 @@ use firnfs_format::InodeNo;
 use firnfs_volume::{Volume, never_waiting};
 use parking_lot::Mutex;
 use rustix::io::Errno;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 use walks::Walks;
@@ -104,6 +104,7 @@ pub struct Adapter<S: Engine> {
     recorder: Recorder,
     walks: Walks,
     interrupts: Arc<Interrupts>,
+    is_over_uring: AtomicBool,
 }
 
 /// Result of a handler: the payload is in the reply.
@@ -137,6 +138,7 @@ impl<S: Engine> Adapter<S> {
             recorder: Recorder::default(),
             walks: Walks::default(),
             interrupts,
+            is_over_uring: AtomicBool::new(false),
         }
     }
 
@@ -150,6 +152,16 @@ impl<S: Engine> Adapter<S> {
     #[must_use]
     pub fn agreed(&self) -> Option<&Agreed> {
         self.agreed.get()
+    }
+
+    /// Says how requests come, for those who ask.
+    pub(crate) fn set_over_uring(&self, is_over_uring: bool) {
+        self.is_over_uring.store(is_over_uring, Ordering::Relaxed);
+    }
+
+    /// How requests come: see [`Self::set_over_uring`].
+    pub(crate) fn is_over_uring(&self) -> bool {
+        self.is_over_uring.load(Ordering::Relaxed)
     }
 
     /// Requests so far.

@@ -63,7 +63,6 @@ impl<S: Engine + 'static> Session<S> {
     ) -> impl Fn(&Adapter<S>) -> Result<Value, FsError> + Send + Sync + use<S> {
         let (source, mountpoint) = (self.request.source.clone(), self.request.mountpoint.clone());
         let config = self.config;
-        let transport = if self.uring.is_some() { "io_uring" } else { "/dev/fuse" };
         move |adapter| {
             Ok(json!({
                 "version": env!("CARGO_PKG_VERSION"),
@@ -71,7 +70,7 @@ impl<S: Engine + 'static> Session<S> {
                 "source": source,
                 "mountpoint": mountpoint,
                 "threads": config.threads,
-                "transport": transport,
+                "transport": if adapter.is_over_uring() { "io_uring" } else { "/dev/fuse" },
                 "writeback_cache": config.settings.writeback_cache,
                 "fuse_minor": adapter.agreed().map(|a| a.kernel_minor),
                 "fuse_flags": adapter.agreed().map(|a| a.flags),

@@ -5,7 +5,7 @@
 //! the caller and the daemon take turns on one processor, and no other one has to be woken, which takes longer than most
 //! requests (docs/bench/limits.md). That thread only does what needs no waiting ([`Handler::try_handle`]); the rest goes to a
 //! pool. FORGET and INTERRUPT still come through `/dev/fuse`, where [`DeviceTransport`] serves them, and it also
-//! learns of the unmount. A queue that cannot be served ends the mount with an error; without it, callers would wait for ever.
+//! learns of the unmount. If a queue cannot be registered, none is used. If one fails later, the mount ends with an error; without it, callers would wait for ever.
 //!
 //! Parts: `ring` (the queue and its io_uring), `slot` (a request and its answer in memory), `pool`.
 
@@ -17,12 +17,12 @@ use crate::adapter::{Handler, MAX_WRITE_BYTES};
 use crate::device::{DeviceTransport, TransportError};
 use crate::wakeful::{PAUSE, Wakeful};
 use crate::wire::Reply;
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use pool::{Pool, Waiting, Work};
 use ring::{Arrived, QueueRing, Waker};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
-use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use slot::{Answered, Slot};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -33,6 +33,8 @@ use std::thread::Scope;
 const POSSIBLE: &str = "/sys/devices/system/cpu/possible";
 /// Slots of all queues together, as far as the limits for one queue allow. Memory is used only by those that had a request.
 const SLOTS: usize = 1024;
+/// Whether the administrator has switched it on: `Y`.
+const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
 /// Fewest and most slots of a queue. One more request than that, all of callers on one processor, waits until another is answered.
 const QUEUE_SLOTS: std::ops::RangeInclusive<usize> = 32..=128;
 
@@ -46,6 +48,9 @@ struct Shared<'a> {
     handler: &'a dyn Handler,
     pool: Pool,
     queues: Vec<Mailbox>,
+    registration: Registration,
+    /// Where the threads of the daemon may run.
+    allowed: CpuSet,
     wakeful: Wakeful,
     outcome: Mutex<Result<(), TransportError>>,
     /// A queue cannot be served any more: everything ends.
@@ -60,22 +65,55 @@ struct Mailbox {
     waker: Arc<Waker>,
 }
 
+/// Lets the threads of the queues wait for each other: only if all queues are registered is any of them served.
+#[derive(Default)]
+struct Registration {
+    /// Queues that are registered, and the first failure.
+    state: Mutex<(usize, Option<std::io::Error>)>,
+    changed: Condvar,
+}
+
+impl Registration {
+    fn report(&self, registered: std::io::Result<()>) {
+        let mut state = self.state.lock();
+        match registered {
+            Ok(()) => state.0 += 1,
+            Err(why) => {
+                state.1.get_or_insert(why);
+            }
+        }
+        self.changed.notify_all();
+    }
+
+    /// Waits until so many are registered, or one has failed.
+    fn wait(&self, queues: usize) -> bool {
+        let mut state = self.state.lock();
+        self.changed.wait_while(&mut state, |(registered, failed)| *registered < queues && failed.is_none());
+        state.0 == queues
+    }
+}
+
 impl UringTransport {
     /// Makes a queue for each processor that the machine may ever have: with one missing, the kernel would use none.
     ///
     /// # Errors
     /// The kernel has no io_uring, or does not allow it.
     pub fn new(fuse: &Arc<OwnedFd>) -> std::io::Result<Self> {
+        Self::with_payload(fuse, MAX_WRITE_BYTES as usize)
+    }
+
+    fn with_payload(fuse: &Arc<OwnedFd>, payload_bytes: usize) -> std::io::Result<Self> {
         let processors = processors()?;
         let slots = slots_of_a_queue(processors.into());
-        let queue = |number| QueueRing::new(fuse.clone(), number, slots, MAX_WRITE_BYTES as usize);
+        let queue = |number| QueueRing::new(fuse.clone(), number, slots, payload_bytes);
         Ok(Self { rings: (0..processors).map(queue).collect::<Result<_, _>>()? })
     }
 
     /// Serves until the file system is unmounted. The handshake has agreed on io_uring.
     ///
     /// # Errors
-    /// A queue could not be offered or failed, or a thread panicked; all threads have ended then.
+    /// `NotRegistered`: all requests come through `device`, and it has to serve them. Otherwise a queue failed, or a thread panicked. All threads have
+    /// ended.
     pub fn serve(self, device: &DeviceTransport, handler: &dyn Handler) -> Result<(), TransportError> {
         let mailbox = |ring: &QueueRing| Mailbox { answered: Mutex::default(), waker: ring.waker() };
         let queues = self.rings.iter().map(mailbox).collect();
@@ -83,6 +121,8 @@ impl UringTransport {
             handler,
             pool: Pool::default(),
             queues,
+            registration: Registration::default(),
+            allowed: sched_getaffinity(None).map_err(|errno| TransportError::Ring(errno.into()))?,
             wakeful: Wakeful::default(),
             outcome: Mutex::new(Ok(())),
             is_over: AtomicBool::new(false),
@@ -99,10 +139,11 @@ impl UringTransport {
                     let body = move || shared.serve_queue_to_its_end(scope, number, ring, work);
                     let name = format!("firn-fuse/{number}");
                     let started = std::thread::Builder::new().name(name).spawn_scoped(scope, body);
-                    started.map_err(|error| shared.end_all(TransportError::Thread(error)))
+                    started.map_err(|error| shared.registration.report(Err(error)))
                 })
                 .collect();
-            let served = device.serve_beside(handler, &shared.over);
+            let is_registered = shared.registration.wait(shared.queues.len());
+            let served = if is_registered { device.serve_beside(handler, &shared.over) } else { Ok(()) };
             for thread in threads.into_iter().flatten() {
                 if thread.join().is_err() {
                     shared.failed(TransportError::Panicked);
@@ -111,6 +152,10 @@ impl UringTransport {
             shared.pool.close();
             served
         });
+        if let Some(why) = shared.registration.state.lock().1.take() {
+            QueueRing::refuse_all(device.fd().clone()).map_err(TransportError::Ring)?;
+            return Err(TransportError::NotRegistered(why));
+        }
         std::mem::replace(&mut *shared.outcome.lock(), Ok(())).and(served)
     }
 }
@@ -128,7 +173,10 @@ impl Shared<'_> {
         match catch_unwind(serve) {
             Ok(Ok(())) => {}
             Ok(Err(error)) => self.end_all(TransportError::Ring(error)),
-            Err(_panic) => self.end_all(TransportError::Panicked),
+            Err(_panic) => {
+                self.registration.report(Err(std::io::Error::other("a thread panicked")));
+                self.end_all(TransportError::Panicked);
+            }
         }
     }
 
@@ -139,36 +187,52 @@ impl Shared<'_> {
         mut ring: QueueRing,
         work: &'scope Work<'scope>,
     ) -> std::io::Result<()> {
-        pin_to(number);
+        pin_to(number, &self.allowed);
         let mut beside = slot::reply_beside();
         let mut arrived = Vec::new();
-        ring.register()?;
+        self.registration.report(ring.register(&mut arrived));
+        if !self.registration.wait(self.queues.len()) {
+            return Ok(());
+        }
+        self.take_up(scope, &mut ring, (number, &arrived), &mut beside, work);
         while !ring.has_ended() && !self.is_over.load(Ordering::SeqCst) {
             ring.wait(&mut arrived, self.wakeful.is_held().then_some(PAUSE))?;
             if arrived.is_empty() {
                 self.wakeful.rest();
             }
-            for what in &arrived {
-                match *what {
-                    Arrived::Request(at) => {
-                        self.wakeful.request();
-                        let Some(mut slot) = ring.take(at) else { continue };
-                        if self.answer(&mut slot, &mut beside, false) {
-                            ring.commit(at, slot);
-                        } else {
-                            self.pool.give(scope, Waiting { queue: number, at, slot }, work);
-                        }
-                    }
-                    Arrived::Wake => {
-                        for (at, slot) in std::mem::take(&mut *self.queues[number].answered.lock()) {
-                            ring.commit(at, slot);
-                        }
-                    }
-                    Arrived::Gone => {}
-                }
-            }
+            self.take_up(scope, &mut ring, (number, &arrived), &mut beside, work);
         }
         Ok(())
+    }
+
+    /// Answers what has come to a queue, or has the pool do it.
+    fn take_up<'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+        ring: &mut QueueRing,
+        (number, arrived): (usize, &[Arrived]),
+        beside: &mut Reply,
+        work: &'scope Work<'scope>,
+    ) {
+        for what in arrived {
+            match *what {
+                Arrived::Request(at) => {
+                    self.wakeful.request();
+                    let Some(mut slot) = ring.take(at) else { continue };
+                    if self.answer(&mut slot, beside, false) {
+                        ring.commit(at, slot);
+                    } else {
+                        self.pool.give(scope, Waiting { queue: number, at, slot }, work);
+                    }
+                }
+                Arrived::Wake => {
+                    for (at, slot) in std::mem::take(&mut *self.queues[number].answered.lock()) {
+                        ring.commit(at, slot);
+                    }
+                }
+                Arrived::Gone => {}
+            }
+        }
     }
 
     /// On a thread of the pool.
@@ -206,6 +270,12 @@ impl Shared<'_> {
     }
 }
 
+/// True if the kernel has it and the administrator wants it.
+#[must_use]
+pub fn is_switched_on() -> bool {
+    std::fs::read_to_string(SWITCH).is_ok_and(|value| value.trim() == "Y")
+}
+
 /// A request that waits keeps its slot, because its answer alone gives the slot back; so there must be more slots than requests
 /// that wait. They cannot be added when they are needed: the kernel gives a new slot none of the requests that are already queued.
 fn slots_of_a_queue(processors: usize) -> usize {
@@ -228,8 +298,12 @@ fn count_listed(list: &str) -> Option<u16> {
     parts.sum::<Option<u16>>().filter(|count| *count > 0)
 }
 
-/// A processor that is offline has nobody to serve; its thread runs wherever it likes.
-fn pin_to(processor: usize) {
+/// A processor that is offline has nobody to serve; its thread runs wherever it likes. So does one whose processor the daemon was
+/// told to leave alone, by taskset(1) for example.
+fn pin_to(processor: usize, allowed: &CpuSet) {
+    if processor >= CpuSet::MAX_CPU || !allowed.is_set(processor) {
+        return;
+    }
     let mut set = CpuSet::new();
     set.set(processor);
     if let Err(errno) = sched_setaffinity(None, &set) {
@@ -238,21 +312,4 @@ fn pin_to(processor: usize) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn many_processors_share_the_slots_but_each_queue_has_enough_of_them() {
-        assert_eq!([1, 2, 4, 8, 16, 64, 1024].map(slots_of_a_queue), [128, 128, 128, 128, 64, 32, 32]);
-    }
-
-    #[test]
-    fn lists_of_processors_are_counted() {
-        assert_eq!(count_listed("0-1\n"), Some(2));
-        assert_eq!(count_listed("0"), Some(1));
-        assert_eq!(count_listed("0-3,8,10-11"), Some(7));
-        for bad in ["", "x", "3-1", "0-", "0-99999"] {
-            assert_eq!(count_listed(bad), None, "{bad}");
-        }
-    }
-}
+mod tests;

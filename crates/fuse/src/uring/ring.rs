@@ -26,6 +26,7 @@ use zerocopy::IntoBytes;
 const WAKE: u64 = u64::MAX;
 /// Buffers of a slot, as the kernel wants to be told of them.
 const BUFFERS: u32 = 2;
+const PAGE_BYTES: usize = 4096;
 /// Where the number of buffers is in a submission entry, in units of four bytes (`io_uring_sqe::len`).
 const LEN_AT_WORD: usize = 6;
 
@@ -92,16 +93,22 @@ impl QueueRing {
         Ok(Self { uring, slots, number, fuse, waker: Arc::new(Waker(event)) })
     }
 
+    /// Has [`Self::register`] fail before the kernel hears of it.
+    #[cfg(test)]
+    pub fn spoil(&mut self) {
+        self.uring.submitter().register_enable_rings().unwrap();
+    }
+
     /// For other threads.
     pub fn waker(&self) -> Arc<Waker> {
         self.waker.clone()
     }
 
-    /// Offers all slots to the kernel. The thread that calls it is the one that waits from then on.
+    /// Offers all slots to the kernel. The thread that calls it is the one that waits from then on. Something may have arrived already.
     ///
     /// # Errors
-    /// The kernel does not take the submissions.
-    pub fn register(&mut self) -> io::Result<()> {
+    /// The kernel refuses the slots.
+    pub fn register(&mut self, arrived: &mut Vec<Arrived>) -> io::Result<()> {
         self.uring.submitter().register_enable_rings()?;
         self.watch_waker();
         let mut buffers: Vec<[u64; 4]> = Vec::with_capacity(self.slots.len());
@@ -123,7 +130,22 @@ impl QueueRing {
             self.push(entry, at as u64);
         }
         // The kernel reads the lists during this call.
-        self.uring.submit().map(drop)
+        self.uring.submit()?;
+        // A refusal comes at once.
+        self.collect(arrived)
+    }
+
+    /// Has the kernel refuse a queue that cannot exist. If queues are agreed on and not all of them registered, it holds all requests
+    /// until the others come; after a refusal it sends them through `/dev/fuse`.
+    ///
+    /// # Errors
+    /// The kernel could not be asked.
+    pub fn refuse_all(fuse: Arc<OwnedFd>) -> io::Result<()> {
+        let mut none = Self::new(fuse, u16::MAX, 1, PAGE_BYTES)?;
+        none.register(&mut Vec::new())
+            .err()
+            .map(drop)
+            .ok_or_else(|| io::Error::other("a queue too many was taken"))
     }
 
     /// The slot of a request that has arrived.
@@ -171,33 +193,39 @@ impl QueueRing {
                 Err(e) if e.raw_os_error() == Some(Errno::TIME.raw_os_error()) => return Ok(()),
                 Err(e) => return Err(e),
             }
-            let mut must_watch = false;
-            for entry in self.uring.completion() {
-                if entry.user_data() == WAKE {
-                    self.waker.reset();
-                    must_watch |= !cqueue::more(entry.flags());
-                    arrived.push(Arrived::Wake);
-                    continue;
-                }
-                let at = entry.user_data() as usize;
-                let Some(place) = self.slots.get_mut(at) else { continue };
-                let Place::Kernel(slot) = std::mem::replace(place, Place::Gone) else { continue };
-                if entry.result() < 0 {
-                    let why = io::Error::from_raw_os_error(-entry.result());
-                    // Unmounted, or aborted.
-                    if Errno::from_io_error(&why) != Some(Errno::NOTCONN) {
-                        tracing::error!("queue {}: the kernel refuses a slot: {why}", self.number);
-                        return Err(why);
-                    }
-                    arrived.push(Arrived::Gone);
-                } else {
-                    *place = Place::Here(slot);
-                    arrived.push(Arrived::Request(at));
-                }
+            self.collect(arrived)?;
+        }
+        Ok(())
+    }
+
+    /// Takes what has come.
+    fn collect(&mut self, arrived: &mut Vec<Arrived>) -> io::Result<()> {
+        let mut must_watch = false;
+        for entry in self.uring.completion() {
+            if entry.user_data() == WAKE {
+                self.waker.reset();
+                must_watch |= !cqueue::more(entry.flags());
+                arrived.push(Arrived::Wake);
+                continue;
             }
-            if must_watch {
-                self.watch_waker();
+            let at = entry.user_data() as usize;
+            let Some(place) = self.slots.get_mut(at) else { continue };
+            let Place::Kernel(slot) = std::mem::replace(place, Place::Gone) else { continue };
+            if entry.result() < 0 {
+                let why = io::Error::from_raw_os_error(-entry.result());
+                // Unmounted, or aborted.
+                if Errno::from_io_error(&why) != Some(Errno::NOTCONN) {
+                    tracing::debug!("queue {}: the kernel refuses a slot: {why}", self.number);
+                    return Err(why);
+                }
+                arrived.push(Arrived::Gone);
+            } else {
+                *place = Place::Here(slot);
+                arrived.push(Arrived::Request(at));
             }
+        }
+        if must_watch {
+            self.watch_waker();
         }
         Ok(())
     }
