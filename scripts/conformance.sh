@@ -7,8 +7,8 @@
 #   scripts/conformance.sh image        only the image
 #   scripts/conformance.sh ffs          only the Fast File System
 #
-# The volume in memory is served through /dev/fuse, the image over io_uring where the kernel has that (it is switched on for the run); with
-# TRANSPORT=dev or TRANSPORT=uring all of them as it says.
+# Each volume is served twice: through /dev/fuse, and over io_uring where the kernel has that (it is switched on for the run). TRANSPORT=dev
+# or TRANSPORT=uring is that one alone.
 #
 # The tools are installed once, into target/conformance. No case may fail. What pjdfstest skips, and why:
 #   link::link_count_max     it asks pathconf(3) for LINK_MAX, and the C library knows no limit for FUSE file systems
@@ -52,7 +52,12 @@ readonly HELPER=/usr/local/bin/firnfs
 readonly PARAMETER=/sys/module/fuse/parameters/enable_uring
 uring_before=$(cat "$PARAMETER" 2>/dev/null || true)
 [ -z "$uring_before" ] || echo Y >"$PARAMETER" 2>/dev/null || uring_before=
-[ -n "$uring_before" ] || say "NOT TESTED: this kernel has no FUSE over io_uring, or does not let it be switched on"
+transports=${TRANSPORT:-dev uring}
+if [ -z "$uring_before" ]; then
+    [ "${TRANSPORT:-}" != uring ] || die "this kernel has no FUSE over io_uring, or does not let it be switched on"
+    say "NOT TESTED: io_uring, which this kernel does not have, or does not let be switched on"
+    transports=dev
+fi
 cleanup() {
     [ -z "$uring_before" ] || echo "$uring_before" >"$PARAMETER"
     cd /
@@ -144,41 +149,43 @@ run_fsx() {
 }
 
 run_on() {
-    local volume=$1 transport=${TRANSPORT:-$2}
+    local volume=$1 transport=$2
     shift 2
     say "pjdfstest on a volume in $volume, transport $transport"
     "$firn" mount "$@" "$mnt" --transport "$transport"
+    # The mount itself says which one it got.
+    local served=/dev/fuse
+    [ "$transport" = dev ] || served=io_uring
+    "$firn" stat "$mnt" | grep -q "served through $served" || die "not served through $served"
     run_pjdfstest
-    say "fsx on a volume in $volume"
+    say "fsx on a volume in $volume, transport $transport"
     run_fsx
     "$firn" umount "$mnt"
 }
 
 volumes=("$@")
 [ ${#volumes[@]} -gt 0 ] || volumes=(memory image ffs)
+# run_image VOLUME TRANSPORT: on a new image; what the tools leave there is still whole after a remount.
+run_image() {
+    local volume=$1 transport=$2 kind=log
+    [ "$volume" = image ] || kind=ffs
+    rm -f "$work/disk.img"
+    "$firn" mkfs "$work/disk.img" --size 2G --type "$kind"
+    run_on "$volume" "$transport" "$work/disk.img"
+    say "remount"
+    "$firn" mount "$work/disk.img" "$mnt" --transport "$transport"
+    find "$mnt" -type f -exec cat {} + >/dev/null
+    "$firn" umount "$mnt"
+    "$firn" fsck "$work/disk.img"
+}
+
 for volume in "${volumes[@]}"; do
-    case $volume in
-    memory)
-        run_on memory dev --memory 2G
-        ;;
-    image | ffs)
-        rm -f "$work/disk.img"
-        kind=log
-        transport=dev
-        [ "$volume" = image ] || kind=ffs
-        [ "$volume" = ffs ] || [ -z "$uring_before" ] || transport=uring
-        "$firn" mkfs "$work/disk.img" --size 2G --type "$kind"
-        run_on "$volume" "$transport" "$work/disk.img"
-        # What the tools left on the volume is still whole after a remount.
-        say "remount"
-        "$firn" mount "$work/disk.img" "$mnt"
-        find "$mnt" -type f -exec cat {} + >/dev/null
-        "$firn" umount "$mnt"
-        "$firn" fsck "$work/disk.img"
-        ;;
-    *)
-        die "there is no volume '$volume'; see the head of this script"
-        ;;
-    esac
+    for transport in $transports; do
+        case $volume in
+        memory) run_on memory "$transport" --memory 2G ;;
+        image | ffs) run_image "$volume" "$transport" ;;
+        *) die "there is no volume '$volume'; see the head of this script" ;;
+        esac
+    done
 done
-say "conformance: passed on ${volumes[*]}"
+say "conformance: passed on ${volumes[*]}, transports $transports"

@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{LazyLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 /// Where the volume lives.
@@ -97,6 +97,28 @@ pub fn shell(directory: &Path, script: &str) -> String {
     stdout.into_owned()
 }
 
+/// The transport of mounts whose test names none: TRANSPORT of the environment, or else `/dev/fuse`. Never what the kernel
+/// happens to have switched on.
+fn transport() -> &'static str {
+    static CHOSEN: LazyLock<String> = LazyLock::new(|| {
+        let chosen = std::env::var("TRANSPORT").unwrap_or_else(|_| "dev".to_owned());
+        if chosen == "uring" {
+            firn_ok(&["mount", "--enable-uring"]);
+        }
+        eprintln!("mounts whose test names no transport: {chosen}");
+        chosen
+    });
+    &CHOSEN
+}
+
+fn with_transport<'a>(options: &[&'a str]) -> Vec<&'a str> {
+    let mut options = options.to_vec();
+    if !options.iter().any(|word| word.contains("transport")) {
+        options.extend(["--transport", transport()]);
+    }
+    options
+}
+
 /// A mounted volume; unmounted when dropped.
 pub struct Mount {
     _directory: tempfile::TempDir,
@@ -115,7 +137,7 @@ impl Mount {
         Self::with(kind, "512M", &[])
     }
 
-    /// A mount of that size, with more options for `firn mount`.
+    /// A mount of that size, with more options for `firn mount`. The transport is [`transport`] if they name none.
     pub fn with(kind: Kind, size: &str, options: &[&str]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         shell(directory.path(), "chmod 755 .");
@@ -126,7 +148,7 @@ impl Mount {
         match kind {
             Kind::Memory => {
                 let mut words = vec!["mount", "--memory", size, mount.mnt.to_str().unwrap()];
-                words.extend(options);
+                words.extend(with_transport(options));
                 firn_ok(&words);
             }
             Kind::Image => {
@@ -147,7 +169,7 @@ impl Mount {
 
     pub fn mount_image(&self, options: &[&str]) {
         let mut words = vec!["mount", self.image.to_str().unwrap(), self.mnt.to_str().unwrap()];
-        words.extend(options);
+        words.extend(with_transport(options));
         firn_ok(&words);
     }
 

@@ -77,7 +77,7 @@ fn what_cannot_change_is_refused_by_name_and_changes_nothing() {
     if !can_mount() {
         return;
     }
-    let mount = Mount::with(Kind::Image, "128M", &["--threads", "3"]);
+    let mount = Mount::with(Kind::Image, "128M", &["--threads", "3", "--transport", "auto"]);
     let mnt = mount.mnt.to_str().unwrap();
     for (word, named) in [
         ("threads=7", "threads cannot change from 3 to 7"),
@@ -221,7 +221,7 @@ fn a_remount_changes_what_it_names_and_nothing_else() {
     if !can_mount() || !is_root() {
         return;
     }
-    let mount = Mount::with(Kind::Image, "128M", &[]);
+    let mount = Mount::with(Kind::Image, "128M", &["--transport", "auto"]);
     fs::write(mount.path("file"), b"1").unwrap();
     assert_eq!(remount(&mount, "ro"), (0, String::new()));
     let why = fs::write(mount.path("file"), b"2").unwrap_err();
