@@ -195,8 +195,8 @@ impl Record {
 
     fn judge_one(&self, epoch: u32, found: &Tree, window: Window, loss: Loss) -> Result<(), String> {
         let life = self.automatic.lives.get(&epoch).filter(|life| life.made <= window.begun);
-        match life {
-            Some(life) => match life.tree.same_files(found) {
+        if let Some(life) = life {
+            match life.tree.same_files(found) {
                 Ok(()) => return self.has_not_come_back(life, window),
                 Err(why) if loss != Loss::Oldest || self.is_followed(epoch, life, window) => {
                     return Err(format!(
@@ -206,8 +206,7 @@ impl Record {
                 }
                 // A recovery has made another one of that epoch.
                 Err(_) => {}
-            },
-            None => {}
+            }
         }
         let passing = self.automatic.passing.iter().rev().filter(|number| **number <= window.begun);
         if passing.clone().any(|number| self.is_of_moment(found, *number).is_ok()) {
