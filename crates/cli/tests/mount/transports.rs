@@ -246,23 +246,40 @@ fn work_in_rounds(mnt: &Path, n: usize, over: &AtomicBool) {
     }
 }
 
+/// A processor that can be taken offline. It is online again at the end, however the test ends.
+struct Processor(String);
+
+impl Processor {
+    fn switch(&self, is_online: &str) -> std::io::Result<()> {
+        fs::write(&self.0, is_online)
+    }
+}
+
+impl Drop for Processor {
+    fn drop(&mut self) {
+        if let Err(error) = self.switch("1") {
+            eprintln!("{} cannot be switched on again: {error}", self.0);
+        }
+    }
+}
+
 #[test]
 fn a_processor_that_goes_offline_or_comes_back_is_served() {
     if !has_uring() {
         return;
     }
     let last = std::thread::available_parallelism().unwrap().get() - 1;
-    let switch = format!("/sys/devices/system/cpu/cpu{last}/online");
-    if last == 0 || fs::write(&switch, "1").is_err() {
+    let processor = Processor(format!("/sys/devices/system/cpu/cpu{last}/online"));
+    if last == 0 || processor.switch("1").is_err() {
         eprintln!("SKIPPED: NOT TESTED: no processor can be taken offline");
-        return;
+        return std::mem::forget(processor);
     }
     let before = mount(Kind::Image, "uring");
-    fs::write(&switch, "0").unwrap();
+    processor.switch("0").unwrap();
     // Made while its processor is offline.
     let after = mount(Kind::Image, "uring");
     for (n, is_online) in ["0", "1"].into_iter().enumerate() {
-        fs::write(&switch, is_online).unwrap();
+        processor.switch(is_online).unwrap();
         for mount in [&before, &after] {
             shell(&mount.mnt, &WORK.replace("$1", &n.to_string()));
         }
