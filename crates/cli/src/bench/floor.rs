@@ -115,10 +115,13 @@ fn measure(args: &FloorArgs, stop: &Stop) -> Done<Report> {
     })
 }
 
-/// The floors by name, and why there is none over io_uring, if so.
-fn mount_all(directory: &Path) -> Done<(Vec<(&'static str, Floor)>, Option<String>)> {
+/// A floor, and what the report calls its transport.
+type Named = (&'static str, Floor);
+
+/// The floors, and why there is none over io_uring, if so.
+fn mount_all(directory: &Path) -> Done<(Vec<Named>, Option<String>)> {
     let mut missing_uring = None;
-    let mut floors: Vec<(&'static str, Floor)> = Vec::new();
+    let mut floors: Vec<Named> = Vec::new();
     let kinds = [
         ("dev", TransportChoice::Dev, false),
         ("uring", TransportChoice::Uring, false),
