@@ -77,13 +77,13 @@ fn round(history: &mut History, rng: &mut Pcg64, seed: u64) {
             }
         }
         70..78 => history.push(Op::Remount),
-        78..84 => history.push(Op::Fsync("large".into())),
-        84..90 => {
+        78..84 if history.world.retention().percent > 0 => history.push(Op::Fsync("large".into())),
+        84..88 => {
             let name = format!("p{}", history.ops.len());
             let has_room = history.world.points().len() < NAMED_MAX;
             history.push(if has_room { Op::MakePoint(name) } else { Op::Sync });
         }
-        90..95 => {
+        88..92 => {
             let names: Vec<String> = history.world.points().keys().cloned().collect();
             history.push(names.choose(rng).cloned().map_or(Op::Sync, Op::DropPoint));
         }
@@ -95,7 +95,7 @@ fn round(history: &mut History, rng: &mut Pcg64, seed: u64) {
 fn change_rule(history: &mut History, rng: &mut Pcg64) {
     let keeps = history.world.retention().percent > 0;
     history.push(Op::Retain(match rng.random_range(0..6) {
-        0..2 if keeps => Retention::default(),
+        0 if keeps => Retention::default(),
         0..4 => rule(60),
         4 => rule(2),
         _ => rule(10),

@@ -4,9 +4,10 @@
 use super::OpenVolume;
 use crate::crash::contents::Shared;
 use crate::crash::subject::Found;
-use crate::crash::tree::Tree;
+use crate::crash::tree::{Entry, Tree};
 use firnfs::FsError;
 use firnfs::engine::Engine;
+use firnfs::states::number_of;
 use firnfs_format::{Epoch, InodeNo};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -57,7 +58,9 @@ impl<S: Engine> OpenVolume<S> {
             return Err(in_it("another state has its name".to_owned()));
         }
         let entries = self.entries_below(root, shared).map_err(in_it)?;
-        Ok(Arc::new(Tree::new(entries)))
+        // The view is another one if an older point has gone.
+        let as_then = |entry: Entry| Entry { ino: number_of(InodeNo(entry.ino)).0, ..entry };
+        Ok(Arc::new(Tree::new(entries.into_iter().map(as_then).collect())))
     }
 
     fn root_of_epoch(&self, epoch: u32) -> Result<InodeNo, FsError> {
