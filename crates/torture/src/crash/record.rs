@@ -293,7 +293,7 @@ impl Record {
     }
 
     fn judge_present(&self, tree: &Tree, window: Window, loss: Loss) -> Result<(), String> {
-        self.judge_state(tree, window, &|k| {
+        self.judge_state(tree, window, &|k, window| {
             self.judge_quotas(tree, k, window)?;
             let is_any = loss == Loss::Slot;
             let mut worlds = self.worlds[if is_any { 0 } else { k }..=k].iter();
@@ -304,12 +304,13 @@ impl Record {
         })
     }
 
-    /// Judges files and their names; `also` judges what changes with the names, by the number of the world.
+    /// Judges files and their names; `also` judges what changes with the names, by the number of the world, and of the operations that may
+    /// have had an effect.
     fn judge_state(
         &self,
         tree: &Tree,
         window: Window,
-        also: &dyn Fn(usize) -> Result<(), String>,
+        also: &dyn Fn(usize, Window) -> Result<(), String>,
     ) -> Result<(), String> {
         link_counts_agree(tree)?;
         let signature = tree.signature();
@@ -319,13 +320,13 @@ impl Record {
         let mut reason = None;
         // The newest first, which is usually the one.
         for k in (floor..=window.begun).rev().filter(|k| self.signatures[*k] == signature) {
-            match also(k).and_then(|()| self.judge_files(tree, k, window)) {
+            match also(k, window).and_then(|()| self.judge_files(tree, k, window)) {
                 Ok(()) => return Ok(()),
                 Err(why) => reason = reason.or(Some(why)),
             }
         }
         if self.half_done(window).is_some_and(|half| half.signature() == signature) {
-            return also(window.begun - 1);
+            return also(window.begun - 1, window);
         }
         Err(reason.unwrap_or_else(|| self.explain_names(tree, signature, window)))
     }

@@ -157,7 +157,7 @@ impl Record {
             | Op::Punch { .. }
             | Op::Allocate { .. }
             | Op::ZeroRange { .. } => {
-                self.judge_state(tree, Window { ended: number - 1, begun: number }, &|_| Ok(()))
+                self.judge_state(tree, Window { ended: number - 1, begun: number }, &|_, _| Ok(()))
             }
             _ => Err(format!("it does not show the world after operation {number}: {why}")),
         }
@@ -213,7 +213,7 @@ impl Record {
             return Ok(());
         }
         match self.newest_followed(window).is_some_and(|newest| epoch < newest) {
-            false => self.judge_state(found, window, &|_| Ok(())),
+            false => self.judge_state(found, window, &|_, _| Ok(())),
             true => Err("nobody saw it being made, and it shows no moment when that could be".to_owned()),
         }
     }
