@@ -163,18 +163,13 @@ impl Lfs {
         Ok(Step::Idle(self.work_due_in_ms(now).min(LOOK_AGAIN_MS)))
     }
 
-    /// Dirty bytes from which a commit is due. When clean segments are short, they are written a little at a time: the
-    /// cleaner has only the segments that they leave, and an operation that waits for room need not wait until there is room
-    /// for all of them.
+    /// Dirty bytes from which a commit is due. When clean segments are short, or an operation waits for room, they are written a
+    /// little at a time: the cleaner has only the segments that they leave, and whoever waits need not wait until there is room for
+    /// all of them. But not less at a time: each commit writes the blocks again that lead to what it writes (decision 0207 has
+    /// figures).
     fn commit_from_bytes(&self, pressed: bool) -> u64 {
         let threshold = self.options.write_threshold_bytes;
-        if self.room_now().is_short() {
-            (threshold / 4).min(u64::from(self.geo.segment_bytes) / 2)
-        } else if pressed {
-            threshold / 4
-        } else {
-            threshold
-        }
+        if pressed || self.room_now().is_short() { threshold / 4 } else { threshold }
     }
 
     fn background_commit(&mut self, now: TimeNs) -> Outcome<Step> {
