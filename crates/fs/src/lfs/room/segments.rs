@@ -1,7 +1,8 @@
 //! Clean segments: how many there are, and who may take them. All code that takes clean segments asks here "how much room".
 //!
-//! A [`Room`] is a value, computed from the tables at the beginning of a step or an operation. Clean segments have an order of
-//! claims. From the bottom up:
+//! A [`Room`] is a value, computed from the tables at the beginning of a step or an operation and handed down from there. Code that
+//! goes on after a commit, a checkpoint or a refused attempt at one computes it again (`Lfs::room_now`); nothing else changes it. Clean
+//! segments have an order of claims. From the bottom up:
 //!
 //! ```text
 //!  0 ........ reserve ....... low ....... high ........ idle target ........ ready
@@ -12,8 +13,12 @@
 //! - *Users* are admitted as long as all dirty data can be laid out above the reserve ([`Room::admits`]). Otherwise they
 //!   wait for the cleaner; lack of clean segments is never ENOSPC.
 //!
+//! A reader or a discard may still use a clean segment ([`Room::takeable`]). Both end by themselves and need no room, so they delay a
+//! caller that takes segments, but do not change the order of claims. A pass of the cleaner can wait, and does without such segments.
+//!
 //! Invariants, property-tested below without a volume: whatever the order of requests, a checkpoint finds the segments that it
-//! needs; and if users have to wait, a checkpoint or a pass of the cleaner is possible and makes room for them.
+//! needs, at the latest when readers and discards have ended; and if users have to wait, a checkpoint or a pass of the cleaner is
+//! possible and makes room for them.
 //!
 //! Each additional clean segment makes the segments in use fuller, and cleaning them more expensive. So low, high and target
 //! are at most a quarter, a half and a half of the space beyond the reserve that is not live. Somebody may set other marks
@@ -33,10 +38,16 @@ const TARGET_LEAST_PART: u64 = 8;
 pub(in crate::lfs) struct Room {
     /// Of the volume.
     pub segments: u64,
-    /// Clean and ready to be written.
+    /// Clean and ready to be written, now or when readers and discards have ended.
     pub ready: u64,
     /// Clean, but writable only after checkpoints.
     pub waiting: u64,
+    /// Emptied by the cleaner: the next checkpoint finds them empty, and they are clean then.
+    pub emptied: u64,
+    /// Ready ones that reads in flight still use.
+    pub pinned: u64,
+    /// Ready ones that are being discarded.
+    pub discarding: u64,
     /// Clean segments kept for checkpoints and the cleaner.
     pub reserve: u64,
     /// How many of those a checkpoint and the end of its write take, beyond the inode map.
@@ -71,13 +82,14 @@ impl Room {
 
     /// Clean segments that a pass of the cleaner may fill. It leaves those in which the logs will continue, one for each log
     /// for the last part of the pass's write, those of the checkpoint and the end of its write, and those for dirty data, which
-    /// is written first, and to all logs too.
+    /// is written first, and to all logs too. And it fills no more than can be written at once: what it has turned dirty and cannot
+    /// lay out would be in the way of every later commit.
     pub fn for_moves(&self) -> u64 {
         let dirty = match self.dirty_bytes {
             0 => 0,
             bytes => bytes.div_ceil(self.usable_bytes) + self.open_logs + 1,
         };
-        self.ready.saturating_sub(2 * self.open_logs + self.checkpoint + dirty)
+        self.ready.saturating_sub(2 * self.open_logs + self.checkpoint + dirty).min(self.takeable())
     }
 
     /// The same in idle time: users that come back find the clean segments for a few commits untouched.
@@ -88,6 +100,18 @@ impl Room {
     /// Clean segments that may be filled to empty those that the log leaves. This gives no clean segments, so the reserve stays.
     pub fn for_leaving(&self) -> u64 {
         self.for_moves().min(self.ready.saturating_sub(self.reserve))
+    }
+
+    /// Clean segments that a cleaner outside may fill. A move that gives no clean segment must leave the reserve alone, as users'
+    /// writes do: otherwise requests to move parts of segments would take the room that cleaning needs.
+    pub fn for_asked_moves(&self, gives_room: bool) -> u64 {
+        self.for_moves().saturating_sub(if gives_room { 0 } else { self.reserve })
+    }
+
+    /// Segments that one window of coalescing may have: more while many are clean.
+    pub fn for_window(&self) -> u64 {
+        let spare = self.ready.saturating_sub(self.high()) / 2;
+        (self.segments / 32).max(spare)
     }
 
     /// Segments beyond the reserve without live data, as if all live data lay close together.
@@ -131,9 +155,29 @@ impl Room {
         self.ready < self.usual_low()
     }
 
+    /// True if they will be too few even after checkpoints.
+    pub fn is_short_in_the_end(&self) -> bool {
+        self.in_the_end() < self.usual_low()
+    }
+
     /// True below the low-water mark.
     pub fn is_low(&self) -> bool {
         self.ready < self.low()
+    }
+
+    /// True from the high-water mark on.
+    pub fn is_high(&self) -> bool {
+        self.ready >= self.high()
+    }
+
+    /// True if that many segments can be taken, and the high-water mark holds then.
+    pub fn stays_high(&self, less: u64) -> bool {
+        self.ready >= self.high() + less
+    }
+
+    /// The same after checkpoints alone.
+    pub fn will_stay_high(&self, less: u64) -> bool {
+        self.clean() >= self.high() + less
     }
 
     /// True if users' writes wait, or would wait: the cleaner works as fast as it can.
@@ -141,9 +185,39 @@ impl Room {
         self.ready <= self.reserve
     }
 
+    /// True if a part of the reserve is taken: the cleaner takes what gives the most room now.
+    pub fn is_below_reserve(&self) -> bool {
+        self.ready < self.reserve
+    }
+
+    /// True if idle time has work to do.
+    pub fn is_below_target(&self) -> bool {
+        self.ready < self.idle_target()
+    }
+
+    /// True if idle time need not move any more: with what the cleaner has emptied, the target is reached.
+    pub fn reaches_target(&self) -> bool {
+        self.ready + self.emptied >= self.idle_target()
+    }
+
+    /// True if checkpoints alone make room.
+    pub fn has_waiting(&self) -> bool {
+        self.waiting > 0
+    }
+
     /// Clean segments, including those that wait for checkpoints.
-    pub fn soon(&self) -> u64 {
+    pub fn clean(&self) -> u64 {
         self.ready + self.waiting
+    }
+
+    /// The same, including those that a checkpoint will find empty.
+    pub fn in_the_end(&self) -> u64 {
+        self.clean() + self.emptied
+    }
+
+    /// Segments that can be written at once.
+    pub fn takeable(&self) -> u64 {
+        self.ready.saturating_sub(self.pinned + self.discarding)
     }
 }
 

@@ -3,6 +3,7 @@
 use super::Room;
 use crate::lfs::room::marks::Thresholds;
 use proptest::prelude::*;
+use std::collections::BTreeSet;
 
 /// Size of a segment.
 const SEGMENT_BYTES: u64 = 1048;
@@ -33,6 +34,12 @@ struct Model {
     tails: Vec<(usize, u64)>,
     /// Blocks of the tables, by segment: the next checkpoint replaces them.
     tables: Vec<usize>,
+    /// Segments that the cleaner has emptied since the last checkpoint.
+    emptied: BTreeSet<usize>,
+    /// Segments that readers use.
+    pinned: BTreeSet<usize>,
+    /// Segments that are being discarded.
+    discarding: BTreeSet<usize>,
     dirty_bytes: u64,
     noise: u64,
     thresholds: Thresholds,
@@ -48,6 +55,9 @@ impl Model {
             segments: all,
             tails,
             tables: Vec::new(),
+            emptied: BTreeSet::new(),
+            pinned: BTreeSet::new(),
+            discarding: BTreeSet::new(),
             dirty_bytes: 0,
             noise: 1,
             thresholds: Thresholds::default(),
@@ -62,6 +72,16 @@ impl Model {
 
     fn count(&self, wanted: impl Fn(&Segment) -> bool) -> u64 {
         self.segments.iter().filter(|s| wanted(s)).count() as u64
+    }
+
+    fn count_ready(&self, of: &BTreeSet<usize>) -> u64 {
+        of.iter().filter(|at| self.segments[**at] == Segment::Clean(0)).count() as u64
+    }
+
+    /// A segment that a log may enter now.
+    fn takeable(&self) -> impl Iterator<Item = usize> {
+        let is_free = |at: &usize| !self.pinned.contains(at) && !self.discarding.contains(at);
+        (0..self.segments.len()).filter(|at| self.segments[*at] == Segment::Clean(0)).filter(is_free)
     }
 
     fn live_bytes(&self) -> u64 {
@@ -85,6 +105,9 @@ impl Model {
             segments,
             ready: self.count(|s| *s == Segment::Clean(0)),
             waiting: self.count(|s| matches!(s, Segment::Clean(1..))),
+            emptied: self.emptied.len() as u64,
+            pinned: self.count_ready(&self.pinned),
+            discarding: self.count_ready(&self.discarding),
             reserve: self.reserve(),
             checkpoint: 3,
             open_logs: self.tails.len() as u64,
@@ -99,8 +122,29 @@ impl Model {
         }
     }
 
+    /// Readers begin to use some segments.
+    fn read(&mut self) {
+        for _ in 0..8 {
+            let at = self.draw(self.segments.len() as u64) as usize;
+            if matches!(self.segments[at], Segment::InUse(1..)) {
+                self.pinned.insert(at);
+            }
+        }
+    }
+
+    /// The device is told of all clean segments, as by a trim.
+    fn discard(&mut self) {
+        self.discarding = self.takeable().collect();
+    }
+
+    /// Readers and discards end: they never wait for room.
+    fn end_delays(&mut self) {
+        self.pinned.clear();
+        self.discarding.clear();
+    }
+
     /// Writes that many live bytes to a log, block after block. The caller has asked for the room, so there are enough
-    /// segments.
+    /// segments, at the latest when readers and discards have ended.
     fn write(&mut self, log: usize, live_bytes: u64) -> Vec<usize> {
         let mut written = Vec::new();
         let mut left = live_bytes;
@@ -108,8 +152,11 @@ impl Model {
             let block = left.min(BLOCK_BYTES);
             let (mut at, mut filled) = self.tails[log];
             if filled + block > SEGMENT_BYTES {
-                let ready = self.segments.iter().position(|s| *s == Segment::Clean(0));
-                at = ready.expect("the caller made sure that there are enough segments");
+                if self.takeable().next().is_none() {
+                    self.end_delays();
+                }
+                let first = self.takeable().next();
+                at = first.expect("the caller made sure that there are enough segments");
                 self.segments[at] = Segment::InUse(0);
                 filled = 0;
             }
@@ -178,6 +225,7 @@ impl Model {
         }
         let written = self.write(0, blocks * BLOCK_BYTES);
         self.tables.extend(written);
+        self.emptied.clear();
         for at in 0..self.segments.len() {
             self.segments[at] = match self.segments[at] {
                 Segment::InUse(0) if !self.is_open(at) => Segment::Clean(1),
@@ -208,9 +256,35 @@ impl Model {
             live_bytes += live;
             victims += 1;
             self.segments[at] = Segment::InUse(0);
+            self.emptied.insert(at);
         }
         self.write_to_all(live_bytes);
         victims * SEGMENT_BYTES > live_bytes + live_bytes / 64
+    }
+
+    /// Moves half of the live bytes of segments, in any order, as many as there is room for: it gains nothing.
+    fn rearrange(&mut self, room_segments: u64) {
+        self.commit();
+        let (mut moved_bytes, room_bytes) = (0, room_segments * USABLE_BYTES);
+        for _ in 0..self.segments.len() {
+            let at = self.draw(self.segments.len() as u64) as usize;
+            if let Segment::InUse(live) = &mut self.segments[at]
+                && moved_bytes + *live / 2 <= room_bytes
+            {
+                moved_bytes += *live / 2;
+                *live -= *live / 2;
+            }
+        }
+        self.write_to_all(moved_bytes);
+    }
+
+    /// Puts files in order that take that many segments, if the high-water mark allows it.
+    fn put_in_order(&mut self, segments: u64) {
+        self.commit();
+        // With the last part of a write of each log that takes some.
+        if self.room().stays_high(segments + self.tails.len() as u64) {
+            self.rearrange(segments);
+        }
     }
 
     /// Upkeep as in the log while an operation waits, until the largest operation is admitted.
@@ -222,7 +296,7 @@ impl Model {
             let room = self.room();
             if self.dirty_bytes > 0 {
                 self.commit();
-            } else if room.waiting > 0 || !self.clean(room.for_moves()) {
+            } else if room.has_waiting() || !self.clean(room.for_moves()) {
                 self.checkpoint();
             }
         }
@@ -238,6 +312,15 @@ enum Request {
     Checkpoint,
     Clean,
     CleanIdle,
+    /// A cleaner outside moves what gives no clean segment.
+    Rearrange,
+    /// The log leaves segments.
+    Leave,
+    /// Coalescing.
+    Order(u64),
+    Read,
+    Discard,
+    EndDelays,
 }
 
 fn requests() -> impl Strategy<Value = Vec<Request>> {
@@ -248,13 +331,19 @@ fn requests() -> impl Strategy<Value = Vec<Request>> {
         1 => Just(Request::Checkpoint),
         2 => Just(Request::Clean),
         1 => Just(Request::CleanIdle),
+        1 => Just(Request::Rearrange),
+        1 => Just(Request::Leave),
+        1 => (1u64..8).prop_map(Request::Order),
+        2 => Just(Request::Read),
+        1 => Just(Request::Discard),
+        1 => Just(Request::EndDelays),
     ];
     proptest::collection::vec(request, 1..400)
 }
 
 proptest! {
     #[test]
-    fn a_checkpoint_always_finds_its_segments_and_users_always_come_on(
+    fn a_checkpoint_always_finds_its_segments_and_users_always_go_on(
         segments in 28u64..160,
         logs in 3u64..=6,
         seed in any::<u64>(),
@@ -278,11 +367,49 @@ proptest! {
                 Request::Checkpoint => model.checkpoint(),
                 Request::Clean => drop(model.clean(model.room().for_moves())),
                 Request::CleanIdle => drop(model.clean(model.room().for_idle_moves())),
+                Request::Rearrange => model.rearrange(model.room().for_asked_moves(false)),
+                Request::Leave => model.rearrange(model.room().for_leaving()),
+                Request::Order(segments) => model.put_in_order(segments),
+                Request::Read => model.read(),
+                Request::Discard => model.discard(),
+                Request::EndDelays => model.end_delays(),
             }
             let room = model.room();
+            prop_assert_eq!(room.takeable(), model.takeable().count() as u64, "{:?}", room);
+            prop_assert_eq!(room.clean(), model.count(|s| matches!(s, Segment::Clean(_))), "{:?}", room);
+            prop_assert!(room.takeable() <= room.ready && room.clean() <= room.in_the_end(), "{room:?}");
+            prop_assert!(!room.is_below_reserve() || room.is_at_reserve() && room.is_low(), "{room:?}");
+            prop_assert!(room.is_high() || room.is_below_target() && !room.stays_high(0), "{room:?}");
             prop_assert!(room.low() > room.reserve, "{room:?}");
             prop_assert!(room.low() <= room.high() && room.high() <= room.idle_target(), "{room:?}");
         }
         model.bring_users_on();
+    }
+
+    #[test]
+    fn what_the_cleaner_emptied_is_clean_after_one_checkpoint_and_ready_after_two(
+        seed in any::<u64>(),
+        requests in requests(),
+    ) {
+        let mut model = Model::new(64, 3);
+        model.noise = seed | 1;
+        for request in requests {
+            match request {
+                Request::Write(bytes) => drop(model.user_writes(bytes)),
+                Request::Kill(bytes) => model.kill(bytes),
+                Request::Clean | Request::CleanIdle => drop(model.clean(model.room().for_moves())),
+                _ => model.checkpoint(),
+            }
+        }
+        // The checkpoint itself takes segments, for what is dirty and for the tables.
+        model.commit();
+        let before = model.room();
+        model.checkpoint();
+        let found = model.room();
+        prop_assert!(found.clean() + CHECKPOINT >= before.in_the_end(), "{before:?} {found:?}");
+        prop_assert_eq!(found.emptied, 0);
+        model.checkpoint();
+        let ready = model.room();
+        prop_assert!(ready.ready + CHECKPOINT >= found.clean(), "{found:?} {ready:?}");
     }
 }

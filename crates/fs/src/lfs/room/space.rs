@@ -199,13 +199,19 @@ impl Lfs {
         map_bytes.min(CHECKPOINT_MAP_BYTES).div_ceil(u64::from(self.geo.segment_bytes))
     }
 
-    /// The present state of clean segments, and who may take them.
+    /// The present state of clean segments, and who may take them. A caller that has a [`Room`] computes another one only after it
+    /// has changed something.
     pub(in crate::lfs) fn room_now(&self) -> Room {
         let segment_bytes = u64::from(self.geo.segment_bytes);
+        let (ready, waiting) = self.tables.usage.clean_segments(self.tables.durable_epoch);
+        let is_ready = |found_by| self.tables.usage.is_ready_since(found_by, self.tables.durable_epoch);
         Room {
             segments: self.room_geo().segments,
-            ready: self.tables.usage.ready(self.tables.durable_epoch),
-            waiting: self.tables.usage.waiting(self.tables.durable_epoch),
+            ready,
+            waiting,
+            emptied: self.upkeep.cleaning.cleaned.len() as u64,
+            pinned: self.writer.pins.clean_segments(is_ready),
+            discarding: self.writer.jobs.discarding_bytes() / segment_bytes,
             reserve: self.reserve_segments(),
             checkpoint: Log::segments_needed(&self.geo, 0, 0) as u64 + 1,
             open_logs: self.writer.log.open_logs(),

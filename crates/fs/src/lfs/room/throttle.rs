@@ -5,8 +5,8 @@
 //! so that the next burst finds room and nobody has to wait for the cleaner. An idle pass leaves alone segments fuller than the
 //! average: they will be emptier later.
 //!
-//! Invariants: an idle pass takes no clean segment of those that a few commits need ([`Room::usual_low`](super::segments::Room)); a search that found nothing is not
-//! repeated before something has changed.
+//! Invariants: an idle pass takes no clean segment of those that a few commits need ([`Room::usual_low`]); a search that found nothing
+//! is not repeated before something has changed.
 //!
 //! Callers: `step` (when), `clean` (what a pass may take).
 
@@ -15,6 +15,7 @@ use crate::engine::Step;
 use crate::error::{Outcome, Stop};
 use crate::lfs::Lfs;
 use crate::lfs::base::occasion::Occasion;
+use crate::lfs::room::segments::Room;
 use firnfs_format::TimeNs;
 
 /// A smaller burst lowers the recorded largest one by this part of it, because use changes.
@@ -99,9 +100,8 @@ impl Lfs {
     }
 
     /// Notes where the clean segments stand between the marks; to be called once a step.
-    pub(in crate::lfs) fn settle_marks(&mut self) {
-        let room = self.room_now();
-        if room.ready >= room.high() {
+    pub(in crate::lfs) fn settle_marks(&mut self, room: &Room) {
+        if room.is_high() {
             self.upkeep.throttle.is_filling = false;
         } else if room.is_low() && !self.upkeep.throttle.is_filling {
             self.upkeep.throttle.is_filling = true;
@@ -111,14 +111,13 @@ impl Lfs {
     }
 
     /// Whether room has to be made on demand now.
-    pub(in crate::lfs) fn wants_room(&self) -> bool {
-        let room = self.room_now();
-        room.is_low() || self.upkeep.throttle.is_filling && room.ready < room.high()
+    pub(in crate::lfs) fn wants_room(&self, room: &Room) -> bool {
+        room.is_low() || self.upkeep.throttle.is_filling && !room.is_high()
     }
 
     /// Whether cleaning on demand, if wanted, may work now: it rests if no pass is worthwhile, and while users need not wait
     /// for it, it uses no more of the device than they do.
-    pub(in crate::lfs) fn may_clean_on_demand(&self, is_quiet: bool) -> bool {
+    pub(in crate::lfs) fn may_clean_on_demand(&self, room: &Room, is_quiet: bool) -> bool {
         if self.is_resting(self.upkeep.throttle.rests_since) {
             return false;
         }
@@ -126,7 +125,7 @@ impl Lfs {
         let user_bytes = self.accounts.counters.new_bytes().saturating_sub(user_bytes);
         let cleaner_bytes = self.cleaner_device_bytes().saturating_sub(cleaner_bytes);
         let credit_bytes = CREDIT_SEGMENTS * u64::from(self.geo.segment_bytes);
-        is_quiet || self.room_now().is_at_reserve() || cleaner_bytes < user_bytes + credit_bytes
+        is_quiet || room.is_at_reserve() || cleaner_bytes < user_bytes + credit_bytes
     }
 
     /// True if that search found no worthwhile pass, and since then too little died or was written to change that.
@@ -146,20 +145,16 @@ impl Lfs {
         if self.upkeep.throttle.passes < GAIN_PASSES {
             return;
         }
-        if self.clean_in_the_end() <= self.upkeep.throttle.passes_from {
+        let in_the_end = self.room_now().in_the_end();
+        if in_the_end <= self.upkeep.throttle.passes_from {
             self.upkeep.throttle.rests_since = self.rest();
         }
-        self.count_passes_anew();
+        (self.upkeep.throttle.passes, self.upkeep.throttle.passes_from) = (0, in_the_end);
     }
 
     /// Something other than passes and users' writes changed the number of clean segments: the gain is measured from here on.
     pub(in crate::lfs) fn count_passes_anew(&mut self) {
-        (self.upkeep.throttle.passes, self.upkeep.throttle.passes_from) = (0, self.clean_in_the_end());
-    }
-
-    /// Clean segments, including those that a checkpoint will find empty.
-    fn clean_in_the_end(&self) -> u64 {
-        self.tables.usage.clean + self.upkeep.cleaning.cleaned.len() as u64
+        (self.upkeep.throttle.passes, self.upkeep.throttle.passes_from) = (0, self.room_now().in_the_end());
     }
 
     /// True if passes on demand gained nothing, and too little changed since then.
@@ -173,8 +168,7 @@ impl Lfs {
     }
 
     /// Clean segments that the pass under way may fill.
-    pub(in crate::lfs) fn pass_segments(&self) -> u64 {
-        let room = self.room_now();
+    pub(in crate::lfs) fn pass_segments(&self, room: &Room) -> u64 {
         match (self.upkeep.cleaning.gains_room(), self.upkeep.cleaning.is_idle_pass) {
             (false, _) => room.for_leaving(),
             (true, true) => room.for_idle_moves(),
@@ -191,19 +185,18 @@ impl Lfs {
     }
 
     /// Whether idle time would be used.
-    fn has_idle_work(&self) -> bool {
+    fn has_idle_work(&self, room: &Room) -> bool {
         let has_way = self.upkeep.throttle.is_burst
             || self.upkeep.throttle.phase != Phase::Moving
             || !self.upkeep.cleaning.cleaned.is_empty()
             || !self.is_resting(self.upkeep.throttle.idle_rests_since);
-        let room = self.room_now();
-        has_way && room.ready < room.idle_target() && !self.tables.usage.is_held()
+        has_way && room.is_below_target() && !self.tables.usage.is_held()
     }
 
     /// How long until the next idle time that would be used, in milliseconds.
     pub(in crate::lfs) fn idle_work_in_ms(&self, now: TimeNs) -> u64 {
         let in_ms = self.idle_in_ms(now).max(self.idle_pause_ms(now)).max(1);
-        if self.has_idle_work() { in_ms } else { u64::MAX }
+        if self.has_idle_work(&self.room_now()) { in_ms } else { u64::MAX }
     }
 
     /// How long idle work still pauses, in milliseconds. A clock that is set back ends the pause.
@@ -245,8 +238,8 @@ impl Lfs {
     /// True if nobody needs the blocks any more for which a background step waits: a user has made a request, and the pass
     /// under way is one for idle time.
     pub(in crate::lfs) fn gives_way_to_users(&self, now: TimeNs) -> bool {
-        let is_for_idle =
-            self.upkeep.cleaning.is_idle_pass && !self.wants_room() || self.upkeep.coalescing.is_gathering;
+        let is_for_idle = self.upkeep.cleaning.is_idle_pass && !self.wants_room(&self.room_now())
+            || self.upkeep.coalescing.is_gathering;
         is_for_idle && self.idle_in_ms(now) > 0
     }
 
@@ -272,20 +265,21 @@ impl Lfs {
         if std::mem::take(&mut self.upkeep.throttle.is_burst) {
             self.end_burst();
         }
-        if !self.has_idle_work() {
+        // The size of the burst decides the target.
+        let room = self.room_now();
+        if !self.has_idle_work(&room) {
             return Ok(None);
         }
         if let Phase::Freeing(left) = self.upkeep.throttle.phase {
-            return self.free_step(now, left).map(Some);
+            return self.free_step(now, &room, left).map(Some);
         }
-        let room = self.room_now();
         self.upkeep.throttle.round_from.get_or_insert(room.ready);
-        if room.ready + self.upkeep.cleaning.cleaned.len() as u64 >= room.idle_target() {
+        if room.reaches_target() {
             self.upkeep.throttle.phase = Phase::Freeing(CHECKPOINTS_TO_FREE);
             return Ok(Some(Step::Worked));
         }
         self.upkeep.cleaning.is_idle_pass = true;
-        match self.clean_step(now) {
+        match self.clean_step(now, &room) {
             Ok(Cleaned::Part | Cleaned::Pass) => {}
             Ok(Cleaned::Nothing) | Err(Stop::Room) => {
                 self.upkeep.cleaning.forget_victims();
@@ -307,17 +301,17 @@ impl Lfs {
             self.upkeep.throttle.largest_burst_bytes.saturating_sub(burst_bytes / FORGET_PART);
         self.upkeep.throttle.largest_burst_bytes = largest_bytes.max(burst_bytes);
         self.upkeep.throttle.burst_from_bytes = self.accounts.counters.new_bytes();
-        if self.due.has_changed() || self.room_now().waiting > 0 {
+        if self.due.has_changed() || self.room_now().has_waiting() {
             self.upkeep.throttle.phase = Phase::Freeing(CHECKPOINTS_TO_FREE);
         }
     }
 
     /// Writes one of the checkpoints after which empty segments may be written. A round that gained nothing is the last one.
-    fn free_step(&mut self, now: TimeNs, left: u8) -> Outcome<Step> {
+    fn free_step(&mut self, now: TimeNs, room: &Room, left: u8) -> Outcome<Step> {
         if self.writer.jobs.checkpoint_under_way() {
             return Ok(Step::Waiting);
         }
-        let is_waited_for = left == CHECKPOINTS_TO_FREE || self.room_now().waiting > 0;
+        let is_waited_for = left == CHECKPOINTS_TO_FREE || room.has_waiting();
         if left > 0 && is_waited_for {
             match self.background_checkpoint(now, Occasion::Room)? {
                 Step::Worked => self.upkeep.throttle.phase = Phase::Freeing(left - 1),
@@ -327,7 +321,7 @@ impl Lfs {
             return Ok(Step::Worked);
         }
         let from = self.upkeep.throttle.round_from;
-        self.end_round(from.is_none_or(|from| self.room_now().ready > from));
+        self.end_round(from.is_none_or(|from| room.ready > from));
         Ok(Step::Worked)
     }
 

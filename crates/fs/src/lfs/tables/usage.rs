@@ -49,7 +49,7 @@ pub struct Usage {
     /// Where the search for clean segments goes on.
     cursor: u64,
     /// Segments neither in use nor being written.
-    pub clean: u64,
+    clean: u64,
     /// How many of those were found empty too recently to be written again, by the checkpoint that found them.
     emptied: Vec<(Epoch, u64)>,
     /// Leaves to rewrite although nothing in them changed.
@@ -323,11 +323,12 @@ impl Usage {
         self.segments.div_ceil(self.table.fan())
     }
 
-    /// Clean segments that may be written once `durable` is the newest durable checkpoint.
-    pub fn ready(&self, durable: Epoch) -> u64 {
+    /// Clean segments, by whether they may be written while `durable` is the newest durable checkpoint, or have to wait for others.
+    pub fn clean_segments(&self, durable: Epoch) -> (u64, u64) {
         let durable = self.reusable_before(durable);
-        let waiting: u64 = self.emptied.iter().filter(|(e, _)| !is_ready(*e, durable)).map(|(_, n)| n).sum();
-        self.clean.saturating_sub(waiting)
+        let recent: u64 = self.emptied.iter().filter(|(e, _)| !is_ready(*e, durable)).map(|(_, n)| n).sum();
+        let ready = self.clean.saturating_sub(recent);
+        (ready, self.clean - ready)
     }
 
     /// Holds the present state: no segment that is in use now is reused while the hold lasts.
@@ -366,12 +367,12 @@ impl Usage {
 
     /// Whether a clean segment may be written.
     pub fn is_ready(&self, entry: &UsageEntry, durable: Epoch) -> bool {
-        is_ready(entry.epoch, self.reusable_before(durable))
+        self.is_ready_since(entry.epoch, durable)
     }
 
-    /// Clean segments that have to wait for checkpoints.
-    pub fn waiting(&self, durable: Epoch) -> u64 {
-        self.clean - self.ready(durable)
+    /// Whether a segment may be written that this checkpoint found empty.
+    pub fn is_ready_since(&self, found_by: Epoch, durable: Epoch) -> bool {
+        is_ready(found_by, self.reusable_before(durable))
     }
 
     /// Finds clean segments that may be written, not in `taken`, at most `count`; fewer if one round finds no more.

@@ -21,7 +21,7 @@ use crate::lfs::base::places::block_key;
 use crate::lfs::map::blockmap::Turn;
 use crate::lfs::map::inode::BlockPlace;
 use crate::lfs::map::wanted::Wanted;
-use crate::lfs::room::space::usable_bytes;
+use crate::lfs::room::segments::Room;
 use crate::lfs::room::throttle::Cleaned;
 use crate::lfs::upkeep::taken::{TakenVictims, WhyTaken};
 use crate::lfs::upkeep::victim::Victim;
@@ -114,8 +114,8 @@ impl Cleaning {
 
 impl Lfs {
     /// The next step of a pass, resumed after each `Need`.
-    pub(in crate::lfs) fn clean_step(&mut self, now: TimeNs) -> Outcome<Cleaned> {
-        let result = self.try_clean(now);
+    pub(in crate::lfs) fn clean_step(&mut self, now: TimeNs, room: &Room) -> Outcome<Cleaned> {
+        let result = self.try_clean(now, room);
         if !self.upkeep.cleaning.has_victims() {
             self.upkeep.cleaning.aim = Aim::Room;
         }
@@ -123,9 +123,9 @@ impl Lfs {
         result
     }
 
-    fn try_clean(&mut self, now: TimeNs) -> Outcome<Cleaned> {
+    fn try_clean(&mut self, now: TimeNs, room: &Room) -> Outcome<Cleaned> {
         if self.upkeep.cleaning.victims.is_empty() {
-            self.choose_victims(now)?;
+            self.choose_victims(now, room)?;
             if self.upkeep.cleaning.victims.is_empty() {
                 return Ok(Cleaned::Nothing);
             }
@@ -145,7 +145,7 @@ impl Lfs {
         Ok(Cleaned::Pass)
     }
 
-    fn choose_victims(&mut self, now: TimeNs) -> Outcome<()> {
+    fn choose_victims(&mut self, now: TimeNs, room: &Room) -> Outcome<()> {
         let mut candidates = Vec::new();
         self.upkeep.cleaning.finds_empty = false;
         for leaf in 0..self.tables.usage.leaves() {
@@ -164,7 +164,7 @@ impl Lfs {
         }
         let mut count = victims_at_once(&self.geo);
         if self.upkeep.cleaning.aim != Aim::Room {
-            self.choose_for_shrinking(now, candidates, count);
+            self.choose_for_shrinking(now, room, candidates, count);
             return Ok(());
         }
         candidates.retain(|c| !self.tables.usage.is_leaving(c.segment));
@@ -176,29 +176,35 @@ impl Lfs {
         let terms = self.terms(now);
         // Considering age pays in the long run. But while users' writes wait for the reserve, the cleaner takes the segments
         // that give the most room now.
-        if self.room_now().ready >= self.reserve_segments() {
+        if !room.is_below_reserve() {
             let ranked = self.options.cleaning_policy.choose(candidates.iter().copied(), &terms, count);
-            self.take_victims(ranked);
+            self.take_victims(room, ranked);
         }
         self.upkeep.cleaning.takes_emptiest = self.upkeep.cleaning.victims.is_empty();
         if self.upkeep.cleaning.takes_emptiest {
             // By age, segments may come first that are too full to be worthwhile.
             let emptiest = Policy::Greedy.choose(candidates.iter().copied(), &terms, count);
-            self.take_victims(emptiest);
+            self.take_victims(room, emptiest);
         }
         Ok(())
     }
 
     /// The emptiest segments on one side of the end that the volume will have. Those beyond it give no clean segments, however much
     /// is dead in them.
-    fn choose_for_shrinking(&mut self, now: TimeNs, mut candidates: Vec<Candidate>, count: usize) {
+    fn choose_for_shrinking(
+        &mut self,
+        now: TimeNs,
+        room: &Room,
+        mut candidates: Vec<Candidate>,
+        count: usize,
+    ) {
         let is_beyond = self.upkeep.cleaning.aim == Aim::Leaving;
         let first = self.first_leaving();
         candidates.retain(|c| (c.segment >= first) == is_beyond);
         let emptiest = Policy::Greedy.choose(candidates.iter().copied(), &self.terms(now), count);
         let victims = match is_beyond {
-            true => that_fit(emptiest, self.pass_segments() * usable_bytes(&self.geo)),
-            false => self.worthwhile(emptiest),
+            true => that_fit(emptiest, self.pass_segments(room) * room.usable_bytes),
+            false => self.worthwhile(room, emptiest),
         };
         self.upkeep.cleaning.victims = victims.into_iter().map(Victim::new).collect();
         self.upkeep.cleaning.takes_emptiest = !is_beyond;
@@ -228,8 +234,8 @@ impl Lfs {
         self.candidate(segment, entry).filter(|_| self.may_clean(segment))
     }
 
-    fn take_victims(&mut self, ranked: Vec<Candidate>) {
-        self.upkeep.cleaning.victims = self.worthwhile(ranked).into_iter().map(Victim::new).collect();
+    fn take_victims(&mut self, room: &Room, ranked: Vec<Candidate>) {
+        self.upkeep.cleaning.victims = self.worthwhile(room, ranked).into_iter().map(Victim::new).collect();
     }
 
     /// True for segments that no log writes to, whose bytes are all on the device, and that are not known to be damaged.
@@ -244,8 +250,8 @@ impl Lfs {
     /// Moving a block rewrites the metadata that leads to it. That goes to a log of its own, and the next pass rewrites most
     /// of it again, so segments of that log become empty by themselves: the metadata takes room (see [`Self::move_live`]) but
     /// is no loss. The summaries are.
-    fn worthwhile(&self, ranked: Vec<Candidate>) -> Vec<Candidate> {
-        let victims = that_fit(ranked, self.pass_segments() * usable_bytes(&self.geo));
+    fn worthwhile(&self, room: &Room, ranked: Vec<Candidate>) -> Vec<Candidate> {
+        let victims = that_fit(ranked, self.pass_segments(room) * room.usable_bytes);
         let live = victims.iter().map(|victim| u64::from(victim.live_bytes)).sum();
         let dead = victims.len() as u64 * u64::from(self.geo.segment_bytes) - live;
         if self.is_gain(live, dead) { victims } else { Vec::new() }
@@ -440,8 +446,10 @@ impl Lfs {
 
     /// Turns the live blocks dirty, victim after victim as long as there is room, and commits them, with nothing else.
     fn move_live(&mut self, now: TimeNs, live: &[(SegmentId, Entry)]) -> Outcome<()> {
-        // As the commit will count: blocks that it cannot lay out would stay dirty and block every later commit.
-        let room_bytes = self.pass_segments() * Log::certain_sectors(&self.geo) * u64::from(SECTOR_BYTES);
+        // As the commit will count, after that of users' changes: blocks that it cannot lay out would stay dirty and block every later
+        // commit.
+        let spare_segments = self.pass_segments(&self.room_now());
+        let room_bytes = spare_segments * Log::certain_sectors(&self.geo) * u64::from(SECTOR_BYTES);
         let victims = std::mem::take(&mut self.upkeep.cleaning.victims);
         let (mut moved_bytes, mut cleaned, mut in_part) = (0, 0, 0);
         for victim in victims {

@@ -22,6 +22,7 @@ use crate::inode::Kind;
 use crate::lfs::Lfs;
 use crate::lfs::base::occasion::Occasion;
 use crate::lfs::map::blockmap::Turn;
+use crate::lfs::room::segments::Room;
 use crate::lfs::upkeep::coalesce_plan::{Move, Window};
 use crate::lfs::upkeep::seams::{Seams, Target};
 use crate::lfs::upkeep::survey::Survey;
@@ -195,9 +196,10 @@ impl Lfs {
             self.upkeep.coalescing.seams.postpone(ino, shifted(ctime, rest_ms, 1));
             return Ok(true);
         }
-        let window = self.plan(pass.target, pass.from, shifted(now, rest_ms, -1))?;
+        let room = self.room_now();
+        let window = self.plan(&room, pass.target, pass.from, shifted(now, rest_ms, -1))?;
         if pays(&window.stretch(), pass.evidence, &self.grid(), &self.options.medium) {
-            if self.room_for(now, &window)? != RoomFor::Window {
+            if self.room_for(now, &room, &window)? != RoomFor::Window {
                 self.rest_coalescing(now, NO_ROOM_MS);
                 return Ok(false);
             }
@@ -219,10 +221,10 @@ impl Lfs {
         Ok(true)
     }
 
-    fn plan(&mut self, target: Target, from: u64, before: TimeNs) -> Outcome<Window> {
+    fn plan(&mut self, room: &Room, target: Target, from: u64, before: TimeNs) -> Outcome<Window> {
         match target {
-            Target::File(ino) => self.plan_file(ino, from),
-            Target::Directory(ino) => self.plan_directory(ino, from, before),
+            Target::File(ino) => self.plan_file(room, ino, from),
+            Target::Directory(ino) => self.plan_directory(room, ino, from, before),
         }
     }
 
@@ -231,19 +233,18 @@ impl Lfs {
     ///
     /// # Errors
     /// `Need`; `Room`: a checkpoint is under way.
-    fn room_for(&mut self, now: TimeNs, window: &Window) -> Outcome<RoomFor> {
+    fn room_for(&mut self, now: TimeNs, room: &Room, window: &Window) -> Outcome<RoomFor> {
         if self.accounts.live_bytes() > self.capacity_bytes() / 100 * FULL_PERCENT {
             return Ok(RoomFor::Nothing(Shortage::Full));
         }
-        let room = self.room_now();
-        let needed = room.high() + self.segments_for(window) as u64;
-        if room.ready >= needed {
+        let needed = self.segments_for(window) as u64;
+        if room.stays_high(needed) {
             return Ok(RoomFor::Window);
         }
         if self.tables.usage.is_held() {
             return Ok(RoomFor::Nothing(Shortage::NoGain));
         }
-        if room.soon() < needed {
+        if !room.will_stay_high(needed) {
             return Ok(RoomFor::AfterCleaning);
         }
         if !self.writer.jobs.checkpoint_under_way() {
@@ -256,12 +257,12 @@ impl Lfs {
     ///
     /// # Errors
     /// `Need`; `Room` while writes are under way.
-    fn clean_for_order(&mut self, now: TimeNs) -> Outcome<bool> {
+    fn clean_for_order(&mut self, now: TimeNs, room: &Room) -> Outcome<bool> {
         if self.has_cleaned_in_vain() {
             return Ok(false);
         }
         self.upkeep.cleaning.is_on_demand = self.idle_in_ms(now) > 0;
-        match self.make_room(now, true)? {
+        match self.make_room(now, room, true)? {
             Some(Step::Worked) => Ok(true),
             Some(Step::Waiting) => Err(Stop::Room),
             Some(Step::Stuck | Step::Idle(_)) | None => Ok(false),
@@ -348,7 +349,8 @@ impl Lfs {
             return Err(Stop::Room);
         }
         self.commit_scope(now, Scope::All, Cause::Due)?;
-        let window = self.plan(target, from, TimeNs(i64::MAX))?;
+        let room = self.room_now();
+        let window = self.plan(&room, target, from, TimeNs(i64::MAX))?;
         let stretch = window.stretch();
         let mut done = Coalesced {
             next: window.next,
@@ -360,10 +362,10 @@ impl Lfs {
         if !pays(&stretch, Evidence::Asked, &self.grid(), &self.options.medium) {
             return Ok(done);
         }
-        match self.room_for(now, &window)? {
+        match self.room_for(now, &room, &window)? {
             RoomFor::Window => {}
             // This window is next again: a request does one thing at a time, so that others get their turn.
-            RoomFor::AfterCleaning if self.clean_for_order(now)? => {
+            RoomFor::AfterCleaning if self.clean_for_order(now, &room)? => {
                 return Ok(Coalesced { next: Some(from), ..Coalesced::default() });
             }
             RoomFor::AfterCleaning => {

@@ -16,6 +16,7 @@ use crate::error::{FsError, Outcome, Stop, gather_needs};
 use crate::fetch::{Ahead, Fetch};
 use crate::inode::{Body, Kind};
 use crate::lfs::Lfs;
+use crate::lfs::room::segments::Room;
 use crate::store::{BlockKey, Fork, Store};
 use firnfs_format::{BlockIndex, BlockPtr, InodeNo, SECTOR_BYTES, TimeNs};
 
@@ -81,11 +82,8 @@ impl Lfs {
 
     /// Size of a window: the longer it is, the longer are the runs of records of its files. A small volume has larger windows
     /// while many segments are clean.
-    fn window_bytes(&self) -> u64 {
-        let room = self.room_now();
-        let share = room.segments / 32;
-        let spare = room.ready.saturating_sub(room.high()) / 2;
-        let bytes = share.max(spare) * room.segment_bytes;
+    fn window_bytes(&self, room: &Room) -> u64 {
+        let bytes = room.for_window() * room.segment_bytes;
         bytes.min(self.options.write_threshold_bytes).clamp(WINDOW_BYTES_MIN, WINDOW_BYTES_MAX)
     }
 
@@ -93,13 +91,13 @@ impl Lfs {
     ///
     /// # Errors
     /// `Need`, `Corrupt`.
-    pub(in crate::lfs) fn plan_file(&mut self, ino: InodeNo, from: u64) -> Outcome<Window> {
+    pub(in crate::lfs) fn plan_file(&mut self, room: &Room, ino: InodeNo, from: u64) -> Outcome<Window> {
         let mut window = Window { files: 1, ..Window::default() };
         let end = match &self.core(ino).inode {
             inode if matches!(inode.body, Body::Inline(_)) => 0,
             inode => inode.size_bytes.div_ceil(u64::from(self.geo.block_bytes)),
         };
-        let (grid, window_bytes) = (self.grid(), self.window_bytes());
+        let (grid, window_bytes) = (self.grid(), self.window_bytes(room));
         let mut at = from;
         for _ in 0..LOOKS_MAX {
             if at >= end || window.bytes() >= window_bytes {
@@ -155,6 +153,7 @@ impl Lfs {
     /// `Need`, `Corrupt`.
     pub(in crate::lfs) fn plan_directory(
         &mut self,
+        room: &Room,
         dir: InodeNo,
         from: u64,
         before: TimeNs,
@@ -171,7 +170,7 @@ impl Lfs {
             }
         }
         let mut needs = Vec::new();
-        let window_bytes = self.window_bytes();
+        let window_bytes = self.window_bytes(room);
         for (ino, kind, next) in children {
             let is_damaged = self.upkeep.coalescing.damaged.contains(&ino);
             if is_damaged || !matches!(kind, Kind::Regular | Kind::Symlink) {

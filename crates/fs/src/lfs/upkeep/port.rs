@@ -20,7 +20,6 @@ use crate::fetch::Fetch;
 use crate::lfs::Lfs;
 use crate::lfs::base::damage::Thing;
 use crate::lfs::base::scan::{partials, stored_bytes};
-use crate::lfs::room::space::usable_bytes;
 use crate::lfs::upkeep::clean::{checked, victims_at_once};
 use crate::lfs::upkeep::taken::WhyTaken;
 use crate::lfs::write::checkpoint::CHECKPOINT_SEGMENTS;
@@ -295,7 +294,8 @@ impl Lfs {
         judged: &[Result<Entry, Fate>],
         segments: &BTreeMap<SegmentId, Vec<u8>>,
     ) -> Marked {
-        let spare_segments = self.room_now().for_moves();
+        // After the commit of users' changes.
+        let room = self.room_now();
         let mut live_bytes = BTreeMap::new();
         for entry in judged.iter().flatten() {
             *live_bytes.entry(self.geo.segment_of(entry.ptr.addr)).or_insert(0) +=
@@ -312,8 +312,8 @@ impl Lfs {
             // data.
             let taken_bytes = self.taken_log_bytes();
             let drags_bytes = if moved.is_empty() { bytes } else { taken_bytes + 2 * bytes };
-            let kept_segments = if self.frees_more(segment, bytes) { 0 } else { self.reserve_segments() };
-            if drags_bytes > spare_segments.saturating_sub(kept_segments) * usable_bytes(&self.geo) {
+            let spare_segments = room.for_asked_moves(self.gives_room(segment, bytes));
+            if drags_bytes > spare_segments * room.usable_bytes {
                 continue;
             }
             self.learn_of(now, segment);
@@ -347,9 +347,8 @@ impl Lfs {
         marked
     }
 
-    /// Whether moving that many live bytes empties a segment and gains space. A move that does not must leave the reserve
-    /// alone, as users' writes do: otherwise requests to move parts of segments would take the room that cleaning needs.
-    fn frees_more(&mut self, segment: SegmentId, moving_bytes: u64) -> bool {
+    /// Whether moving that many live bytes empties a segment and gains space.
+    fn gives_room(&mut self, segment: SegmentId, moving_bytes: u64) -> bool {
         let Some(live_bytes) = self.live_bytes_of(segment) else { return false };
         let dead_bytes = u64::from(self.geo.segment_bytes).saturating_sub(live_bytes);
         moving_bytes == live_bytes && self.is_gain(live_bytes, dead_bytes)
@@ -389,7 +388,7 @@ impl Lfs {
         if !needs.is_empty() {
             return Err(Stop::Need(needs));
         }
-        if found.contains(&Emptiness::Empty) || self.room_now().waiting > 0 {
+        if found.contains(&Emptiness::Empty) || self.room_now().has_waiting() {
             self.checkpoint_now(now)?;
             for (segment, state) in segments.iter().zip(&mut found) {
                 // A segment that cannot be judged without reading keeps its first verdict.

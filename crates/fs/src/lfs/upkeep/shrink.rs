@@ -15,6 +15,7 @@ use crate::lfs::Lfs;
 use crate::lfs::base::damage::Thing;
 use crate::lfs::base::geometry::Geometry;
 use crate::lfs::base::occasion::Occasion;
+use crate::lfs::room::segments::Room;
 use crate::lfs::room::throttle::Cleaned;
 use crate::lfs::upkeep::clean::Aim;
 use crate::lfs::write::commit::Cause;
@@ -156,12 +157,11 @@ impl Lfs {
     /// Without clean segments before the new end, the cleaner could not work there.
     fn prepare_step(&mut self, now: TimeNs) -> Outcome<()> {
         self.refuse_while_device_is_behind()?;
-        let (ready, soon) = self.clean_before(self.first_leaving())?;
-        let wanted = self.room_now().usual_low();
-        if ready >= wanted {
+        let before = self.room_before(self.first_leaving())?;
+        if !before.is_short() {
             return self.begin_emptying();
         }
-        if soon >= wanted && !self.upkeep.cleaning.has_victims() {
+        if !before.is_short_in_the_end() && !self.upkeep.cleaning.has_victims() {
             return self.checkpoint_for_shrinking(now);
         }
         match self.clean_for(now, Aim::Before)? {
@@ -174,21 +174,25 @@ impl Lfs {
         }
     }
 
-    /// Segments before that one that are ready to be written, and with those that checkpoints will make ready.
-    fn clean_before(&mut self, first: SegmentId) -> Outcome<(u64, u64)> {
-        let (mut ready, mut soon) = (0, 0);
+    /// The room in the segments before that one, as if there were no others.
+    fn room_before(&mut self, first: SegmentId) -> Outcome<Room> {
+        let (mut ready, mut waiting, mut emptied) = (0, 0, 0);
         for leaf in 0..=self.tables.usage.leaf_of(first) {
             for (segment, entry) in self.tables.usage.leaf(&mut self.shelf, leaf)? {
                 if segment >= first || self.writer.log.is_open(segment) {
                     continue;
                 }
                 let is_empty = entry.live_bytes == 0 || self.upkeep.cleaning.cleaned.contains(&segment);
-                soon += u64::from(!entry.in_use || is_empty);
-                let is_ready = self.tables.usage.is_ready(&entry, self.tables.durable_epoch);
-                ready += u64::from(!entry.in_use && is_ready);
+                if entry.in_use {
+                    emptied += u64::from(is_empty);
+                } else if self.tables.usage.is_ready(&entry, self.tables.durable_epoch) {
+                    ready += 1;
+                } else {
+                    waiting += 1;
+                }
             }
         }
-        Ok((ready, soon))
+        Ok(Room { ready, waiting, emptied, ..self.room_now() })
     }
 
     fn begin_emptying(&mut self) -> Outcome<()> {
@@ -223,7 +227,8 @@ impl Lfs {
             self.upkeep.cleaning.aim = aim;
             self.upkeep.cleaning.is_idle_pass = false;
         }
-        self.clean_step(now)
+        let room = self.room_now();
+        self.clean_step(now, &room)
     }
 
     fn empty_step(&mut self, now: TimeNs) -> Outcome<()> {
@@ -273,7 +278,8 @@ impl Lfs {
         if survey.movable > 0 {
             // Clean segments are short: the cleaner has to work below the new end. Done here and not in a wait, so that the caller can
             // stop between two steps however much users write.
-            return match self.make_room(now, true)? {
+            let room = self.room_now();
+            return match self.make_room(now, &room, true)? {
                 Some(Step::Worked) => Ok(()),
                 Some(_) | None => Err(Stop::Room),
             };

@@ -4,6 +4,7 @@ use crate::engine::{Pressure, Step};
 use crate::error::{Outcome, Stop};
 use crate::lfs::Lfs;
 use crate::lfs::base::occasion::Occasion;
+use crate::lfs::room::segments::Room;
 use crate::lfs::room::throttle::Cleaned;
 use crate::lfs::write::commit::Cause;
 use crate::store::{Preparation, Prepared, Scope};
@@ -34,16 +35,14 @@ impl Lfs {
             || self.tables.points.are_dropping()
             || self.erases()
             || self.checkpoint_due_by_size()
-            || self.wants_room() && (self.has_room_waiting() || self.may_clean_on_demand(false));
+            || self.is_room_due();
         if due && self.standing.may_write() { Pressure::Due } else { Pressure::None }
     }
 
-    /// [`Self::keep_step`]; not while clean segments are short.
-    fn keep_when_possible(&mut self, now: TimeNs) -> Outcome<bool> {
-        match self.keep_step(now) {
-            Err(Stop::Room) => Ok(false),
-            other => other,
-        }
+    /// Whether room has to be made on demand, and can be.
+    fn is_room_due(&self) -> bool {
+        let room = self.room_now();
+        self.wants_room(&room) && (self.has_room_waiting(&room) || self.may_clean_on_demand(&room, false))
     }
 
     pub(in crate::lfs) fn checkpoint_due_by_size(&self) -> bool {
@@ -83,11 +82,12 @@ impl Lfs {
         self.settle_clock(now);
         self.accounts.note_time(now);
         self.upkeep.cleaning.is_on_demand = pressed || self.idle_in_ms(now) > 0;
-        self.settle_marks();
+        let room = self.room_now();
+        self.settle_marks(&room);
         let mut sleep_ms = LOOK_AGAIN_MS;
         if self.standing.may_write() {
             let before_bytes = self.upkeep_bytes();
-            let result = self.try_step(now, pressed);
+            let result = self.try_step(now, room, pressed);
             if !self.upkeep.cleaning.is_on_demand {
                 self.pause_idle_work(now, before_bytes);
             }
@@ -103,7 +103,7 @@ impl Lfs {
         Ok(if pressed { Step::Stuck } else { Step::Idle(sleep_ms) })
     }
 
-    fn try_step(&mut self, now: TimeNs, pressed: bool) -> Outcome<Step> {
+    fn try_step(&mut self, now: TimeNs, mut room: Room, pressed: bool) -> Outcome<Step> {
         self.shrink_memory();
         let is_device_behind = self.writer.jobs.in_flight_bytes() >= 2 * self.options.write_threshold_bytes;
         if self.has_frozen() {
@@ -115,18 +115,27 @@ impl Lfs {
         if is_device_behind {
             return Ok(Step::Waiting);
         }
-        if self.keep_when_possible(now)? || self.forget_step(now)? || self.erase_step()? {
+        match self.keep_step(now) {
+            Ok(false) => {}
+            Ok(true) => return Ok(Step::Worked),
+            // Clean segments are short, perhaps only since its own commit.
+            Err(Stop::Room) => room = self.room_now(),
+            Err(stop) => return Err(stop),
+        }
+        if self.forget_step(now)? || self.erase_step()? {
             return Ok(Step::Worked);
         }
-        let is_due = self.dirty_bytes() >= self.commit_from_bytes(pressed).max(1);
+        let is_due = room.dirty_bytes >= self.commit_from_bytes(&room, pressed).max(1);
         if is_due || self.writer.ahead.is_some() {
             return self.background_commit(now);
         }
-        let is_due = self.checkpoint_due_by_size() && !self.writer.jobs.checkpoint_under_way();
-        if is_due && self.background_checkpoint(now, Occasion::Due)? == Step::Worked {
-            return Ok(Step::Worked);
+        if self.checkpoint_due_by_size() && !self.writer.jobs.checkpoint_under_way() {
+            if self.background_checkpoint(now, Occasion::Due)? == Step::Worked {
+                return Ok(Step::Worked);
+            }
+            room = self.room_now();
         }
-        if let Some(step) = self.make_room(now, pressed)? {
+        if let Some(step) = self.make_room(now, &room, pressed)? {
             return Ok(step);
         }
         if self.commit_in_ms(now) == 0 {
@@ -167,16 +176,19 @@ impl Lfs {
     /// little at a time: the cleaner has only the segments that they leave, and whoever waits need not wait until there is room for
     /// all of them. But not less at a time: each commit writes the blocks again that lead to what it writes (decision 0207 has
     /// figures).
-    fn commit_from_bytes(&self, pressed: bool) -> u64 {
+    fn commit_from_bytes(&self, room: &Room, pressed: bool) -> u64 {
         let threshold = self.options.write_threshold_bytes;
-        if pressed || self.room_now().is_short() { threshold / 4 } else { threshold }
+        if pressed || room.is_short() { threshold / 4 } else { threshold }
     }
 
     fn background_commit(&mut self, now: TimeNs) -> Outcome<Step> {
         match self.commit_part(now) {
             Ok(()) => Ok(Step::Worked),
             // No clean segment at hand: room has to be made first.
-            Err(Stop::Room) => Ok(self.make_room(now, true)?.unwrap_or_else(|| self.no_way())),
+            Err(Stop::Room) => {
+                let room = self.room_now();
+                Ok(self.make_room(now, &room, true)?.unwrap_or_else(|| self.no_way()))
+            }
             Err(stop) => Err(stop),
         }
     }
@@ -222,8 +234,14 @@ impl Lfs {
     }
 
     /// Makes clean segments: emptied ones through checkpoints, others through the cleaner. `None` if none are needed.
-    pub(in crate::lfs) fn make_room(&mut self, now: TimeNs, pressed: bool) -> Outcome<Option<Step>> {
-        if !self.wants_room() && !pressed {
+    pub(in crate::lfs) fn make_room(
+        &mut self,
+        now: TimeNs,
+        room: &Room,
+        pressed: bool,
+    ) -> Outcome<Option<Step>> {
+        debug_assert_eq!(*room, self.room_now(), "a change since the room was computed");
+        if !self.wants_room(room) && !pressed {
             return Ok(None);
         }
         if self.writer.is_held_back {
@@ -237,15 +255,15 @@ impl Lfs {
         if self.writer.jobs.checkpoint_under_way() {
             return Ok(Some(Step::Waiting));
         }
-        if self.has_room_waiting() {
+        if self.has_room_waiting(room) {
             return self.background_checkpoint(now, Occasion::Room).map(Some);
         }
         let is_quiet = !self.upkeep.cleaning.is_on_demand && self.idle_pause_ms(now) == 0;
-        if !pressed && !self.may_clean_on_demand(is_quiet) {
+        if !pressed && !self.may_clean_on_demand(room, is_quiet) {
             return Ok(None);
         }
         self.upkeep.cleaning.is_idle_pass = false;
-        match self.clean_step(now) {
+        match self.clean_step(now, room) {
             Ok(Cleaned::Part) => Ok(Some(Step::Worked)),
             Ok(Cleaned::Pass) => {
                 self.note_pass();
@@ -270,8 +288,8 @@ impl Lfs {
     }
 
     /// True if checkpoints alone make room.
-    fn has_room_waiting(&self) -> bool {
-        self.room_now().waiting > 0 || self.upkeep.cleaning.wants_checkpoint
+    fn has_room_waiting(&self, room: &Room) -> bool {
+        room.has_waiting() || self.upkeep.cleaning.wants_checkpoint
     }
 
     /// Commits everything and writes a checkpoint, whether one is due or not.

@@ -12,6 +12,7 @@ use crate::clean::scatter::{Evidence, pays};
 use crate::error::{Outcome, Stop, gather_needs};
 use crate::inode::{Body, Kind};
 use crate::lfs::Lfs;
+use crate::lfs::room::segments::Room;
 use firnfs_format::{Incarnation, InodeNo, TimeNs};
 use std::collections::BTreeSet;
 
@@ -86,12 +87,13 @@ impl Lfs {
     fn look_at_batch(&mut self, survey: &mut Survey, end: InodeNo) -> Outcome<()> {
         let mut needs = Vec::new();
         let mut scattered = Vec::new();
+        let room = self.room_now();
         let last = survey.next.saturating_add(BATCH.min(survey.left)).min(end.0);
         for ino in (survey.next.max(InodeNo::FIRST_USER.0)..last).map(InodeNo) {
             if survey.damaged.contains(&ino) {
                 continue;
             }
-            match gather_needs(self.is_scattered(ino), &mut needs) {
+            match gather_needs(self.is_scattered(&room, ino), &mut needs) {
                 Ok(Some(true)) => scattered.push(ino),
                 Ok(_) => {}
                 Err(Stop::Fail(_)) => drop(survey.damaged.insert(ino)),
@@ -108,7 +110,7 @@ impl Lfs {
     }
 
     /// Whether a file would be put in order even without an observed reader.
-    fn is_scattered(&mut self, ino: InodeNo) -> Outcome<bool> {
+    fn is_scattered(&mut self, room: &Room, ino: InodeNo) -> Outcome<bool> {
         if !self.tables.imap.get(&mut self.shelf, ino)?.ptr.is_stored() {
             return Ok(false);
         }
@@ -117,7 +119,7 @@ impl Lfs {
         if !is_file || core.freed || core.reap_from.is_some() {
             return Ok(false);
         }
-        let window = self.plan_file(ino, 0)?;
+        let window = self.plan_file(room, ino, 0)?;
         Ok(pays(&window.stretch(), Evidence::Overwritten, &self.grid(), &self.options.medium))
     }
 }

@@ -239,6 +239,7 @@ impl Lfs {
             self.tables.imap.table.root,
             self.tables.usage.table.root,
         );
+        self.writer.pins.note_emptied(self.tables.epoch, &emptied);
         self.upkeep.discard.emptied.push((self.tables.epoch, emptied));
         self.push_checkpoint(&checkpoint);
         if std::mem::take(&mut self.upkeep.both_slots) && !is_on(Mutation::PointInOneSlot) {

@@ -87,6 +87,8 @@ pub struct Jobs {
     discards: VecDeque<(u64, u64)>,
     /// All discards that are not complete: the end of each by its start.
     discarding: BTreeMap<u64, u64>,
+    /// How long they are together.
+    discarding_bytes: u64,
     in_flight_bytes: u64,
     /// Partial segments wait until the mount's incarnation is durable.
     partials_held: bool,
@@ -150,7 +152,16 @@ impl Jobs {
     /// Queues a discard of bytes on the device.
     pub fn push_discard(&mut self, at_bytes: u64, len_bytes: u64) {
         self.discards.push_back((at_bytes, len_bytes));
+        self.discarded(at_bytes);
         self.discarding.insert(at_bytes, at_bytes + len_bytes);
+        self.discarding_bytes += len_bytes;
+    }
+
+    /// The discard that begins at that place, if there is one, is over.
+    fn discarded(&mut self, at_bytes: u64) {
+        if let Some(end_bytes) = self.discarding.remove(&at_bytes) {
+            self.discarding_bytes -= end_bytes - at_bytes;
+        }
     }
 
     /// True while a discard that covers this place is queued or under way: a write there could get lost.
@@ -161,6 +172,11 @@ impl Jobs {
     /// True while a discard from that place on is queued or under way.
     pub fn is_discarding_from(&self, at_bytes: u64) -> bool {
         self.discarding.values().any(|&end_bytes| end_bytes > at_bytes)
+    }
+
+    /// Bytes of all discards that are queued or under way.
+    pub fn discarding_bytes(&self) -> u64 {
+        self.discarding_bytes
     }
 
     /// True while any discard is in line or under way.
@@ -246,7 +262,7 @@ impl Jobs {
                 Landed::Nothing
             }
             Some(Doing::Discard { at_bytes }) => {
-                self.discarding.remove(&at_bytes);
+                self.discarded(at_bytes);
                 Landed::Nothing
             }
             None => Landed::Nothing,
@@ -275,7 +291,7 @@ impl Jobs {
     pub fn failed(&mut self, id: JobId) -> bool {
         match self.doing.remove(&id) {
             Some(Doing::Discard { at_bytes }) => {
-                self.discarding.remove(&at_bytes);
+                self.discarded(at_bytes);
                 false
             }
             None => false,
@@ -297,5 +313,23 @@ impl Jobs {
                 true
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn discards_count_until_each_is_over() {
+        let mut jobs = Jobs::new(Serial(0));
+        jobs.push_discard(0, 100);
+        jobs.push_discard(300, 200);
+        assert_eq!(jobs.discarding_bytes(), 300);
+        let ids: Vec<JobId> = std::iter::from_fn(|| jobs.next()).map(|job| job.id).collect();
+        assert_eq!(jobs.done(ids[0]), Landed::Nothing);
+        assert!(jobs.discarding_bytes() == 200 && !jobs.is_discarding(50) && jobs.is_discarding(499));
+        assert!(!jobs.failed(ids[1]));
+        assert!(jobs.discarding_bytes() == 0 && !jobs.discards());
     }
 }

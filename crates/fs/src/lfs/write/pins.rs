@@ -3,7 +3,7 @@
 //! If too few clean segments are unpinned, the caller waits until a reader finishes: no other event can help it.
 
 use crate::mutation::{Mutation, is_on};
-use firnfs_format::SegmentId;
+use firnfs_format::{Epoch, SegmentId};
 use std::collections::BTreeMap;
 
 /// See the module's head.
@@ -12,6 +12,8 @@ pub struct Pins {
     next: u64,
     held: BTreeMap<u64, Vec<SegmentId>>,
     counts: BTreeMap<SegmentId, u32>,
+    /// Those that have turned clean since they were pinned, with the checkpoint that found them empty.
+    clean: BTreeMap<SegmentId, Epoch>,
     /// A commit was short of segments, and some were clean but pinned.
     is_awaited: bool,
 }
@@ -49,10 +51,24 @@ impl Pins {
                 *count -= 1;
                 if *count == 0 {
                     self.counts.remove(&segment);
+                    self.clean.remove(&segment);
                 }
             }
         }
         std::mem::take(&mut self.is_awaited)
+    }
+
+    /// A checkpoint found these segments empty. A plan of a read leads only to blocks that are live, so no other clean segment is
+    /// ever pinned.
+    pub fn note_emptied(&mut self, found_by: Epoch, segments: &[SegmentId]) {
+        let pinned = segments.iter().filter(|segment| self.is_pinned(**segment));
+        let pinned: Vec<_> = pinned.map(|segment| (*segment, found_by)).collect();
+        self.clean.extend(pinned);
+    }
+
+    /// Clean segments that readers hold, of those that the checkpoints found empty for which `is_ready` is true.
+    pub fn clean_segments(&self, is_ready: impl Fn(Epoch) -> bool) -> u64 {
+        self.clean.values().filter(|found_by| is_ready(**found_by)).count() as u64
     }
 
     /// True while a reader holds any segment from that one on.
@@ -63,5 +79,26 @@ impl Pins {
     /// True while a reader holds that segment.
     pub fn is_pinned(&self, segment: SegmentId) -> bool {
         self.counts.contains_key(&segment) && !is_on(Mutation::NoPins)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pinned_segments_count_as_clean_from_the_checkpoint_that_found_them_empty_until_the_last_reader_ends() {
+        let mut pins = Pins::default();
+        let segments = [3, 4, 5].map(SegmentId);
+        let (first, second) = (pins.pin(segments[..2].to_vec()), pins.pin(segments[1..].to_vec()));
+        assert_eq!(pins.clean_segments(|_| true), 0);
+        pins.note_emptied(Epoch(7), &[SegmentId(4), SegmentId(9)]);
+        pins.note_emptied(Epoch(8), &[SegmentId(5)]);
+        assert_eq!(pins.clean_segments(|found_by| found_by < Epoch(8)), 1);
+        assert_eq!(pins.clean_segments(|_| true), 2);
+        pins.unpin(second);
+        assert_eq!(pins.clean_segments(|_| true), 1);
+        pins.unpin(first);
+        assert_eq!(pins.clean_segments(|_| true), 0);
     }
 }
