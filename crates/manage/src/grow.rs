@@ -5,9 +5,7 @@ use crate::trim::checkpoint_and_wait;
 use firnfs::FsError;
 use firnfs::lfs::Lfs;
 use firnfs::vfs::Frozen;
-use firnfs_device::{AlignedBuf, Device, DeviceError};
 use firnfs_volume::Volume;
-use std::sync::Arc;
 
 /// Checkpoints that have to state the new size before the new segments may be written: one in each slot.
 const CHECKPOINTS: u32 = 2;
@@ -39,26 +37,25 @@ pub(crate) fn grow(volume: &Volume<Lfs>, size_bytes: u64) -> Result<SizeChange, 
 
 /// See [`LogVolume::begin_growing`](crate::LogVolume::begin_growing).
 pub(crate) fn begin(volume: &Volume<Lfs>, size_bytes: u64) -> Result<(), FsError> {
-    let device = volume.device().ok_or(FsError::Invalid("a volume in memory has the size of its mount"))?;
+    volume.device().ok_or(FsError::Invalid("a volume in memory has the size of its mount"))?;
     volume.run_quietly(|vfs, _| match vfs.frozen() {
         Frozen::No => Ok(()),
         _ => Err(FsError::Invalid("the volume is frozen; thaw it first").into()),
     })?;
     // A copy of the device that begins now would have some of the superblocks.
-    let _alone = volume.write_directly();
+    let direct = volume.write_directly();
     let copies = volume.run_quietly(|vfs, _| Ok(vfs.store().superblock_copies_for(size_bytes)?))?;
-    device.fence().map_err(failed)?;
-    device.grow(size_bytes).map_err(failed)?;
-    write_copies(device, copies)?;
+    direct.grow_device(size_bytes)?;
+    direct.write_in_order(copies)?;
     volume.run_quietly(|vfs, _| Ok(vfs.store_mut().grow(size_bytes)?))
 }
 
 /// See [`LogVolume::relabel`](crate::LogVolume::relabel).
 pub(crate) fn relabel(volume: &Volume<Lfs>, label: &str) -> Result<(), FsError> {
-    let device = volume.device().ok_or(FsError::Invalid("a volume in memory has no label"))?;
-    let _alone = volume.write_directly();
+    volume.device().ok_or(FsError::Invalid("a volume in memory has no label"))?;
+    let direct = volume.write_directly();
     let copies = volume.run_quietly(|vfs, _| Ok(vfs.store().superblock_copies_labelled(label)?))?;
-    write_copies(device, copies)?;
+    direct.write_in_order(copies)?;
     volume.run_quietly(|vfs, _| {
         vfs.store_mut().label_written(label.to_owned());
         Ok(())
@@ -68,18 +65,4 @@ pub(crate) fn relabel(volume: &Volume<Lfs>, label: &str) -> Result<(), FsError> 
 /// Size in bytes, and segments.
 pub(crate) fn size_of(volume: &Volume<Lfs>) -> Result<(u64, u64), FsError> {
     volume.run_quietly(|vfs, _| Ok(vfs.store().size()))
-}
-
-/// Writes copies of the superblock, each durable before the next.
-pub(crate) fn write_copies(device: &dyn Device, copies: Vec<(u64, Vec<u8>)>) -> Result<(), FsError> {
-    device.fence().map_err(failed)?;
-    for (at_bytes, bytes) in copies {
-        device.write(at_bytes, Arc::new(AlignedBuf::copy_of(&bytes))).map_err(failed)?;
-        device.flush().map_err(failed)?;
-    }
-    Ok(())
-}
-
-fn failed(error: DeviceError) -> FsError {
-    FsError::Io(error.to_string())
 }

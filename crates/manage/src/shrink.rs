@@ -3,7 +3,7 @@
 //!
 //! Invariant: whatever ends [`shrink`] before checkpoints state the new size, the volume has its old size again.
 
-use crate::grow::{SizeChange, size_of, write_copies};
+use crate::grow::{SizeChange, size_of};
 use firnfs::FsError;
 use firnfs::lfs::{Lfs, ShrinkPhase, Shrunk};
 use firnfs::store::Store;
@@ -93,19 +93,21 @@ pub(crate) fn part(volume: &Volume<Lfs>) -> Result<Shrunk, FsError> {
 
 /// See [`LogVolume::leave_end`](crate::LogVolume::leave_end).
 pub(crate) fn leave_end(volume: &Volume<Lfs>) -> Result<(), FsError> {
-    let Some(device) = volume.device() else { return Ok(()) };
-    let _alone = volume.write_directly();
+    if volume.device().is_none() {
+        return Ok(());
+    }
+    let direct = volume.write_directly();
     let (size_bytes, _) = size_of(volume)?;
     let copies = volume.run_quietly(|vfs, _| {
         let store = vfs.store();
         Ok(store.has_larger_superblock().then(|| store.superblock_copies_now()))
     })?;
     if let Some(copies) = copies {
-        write_copies(device, copies)?;
+        direct.write_in_order(copies)?;
         volume.run_quietly(|vfs, _| {
             vfs.store_mut().superblock_written();
             Ok(())
         })?;
     }
-    device.cut(size_bytes).map_err(|e| FsError::Io(e.to_string()))
+    direct.cut_device(size_bytes)
 }

@@ -8,7 +8,7 @@ use firnfs::store::Scope;
 use firnfs::vfs::AtimeMode;
 use firnfs_device::{Completion, Device, DeviceError, Geometry, MemDevice, Request, Tag};
 use firnfs_format::InodeNo;
-use firnfs_manage::{format_ffs, open_ffs};
+use firnfs_manage::{LogVolume, format_ffs, open_ffs};
 use firnfs_sim::VirtualClock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -110,4 +110,19 @@ fn a_writer_that_was_replaced_writes_no_checkpoint_and_becomes_read_only() {
     let ino = again.find(InodeNo::ROOT, "file").unwrap();
     assert_eq!(again.content(ino), pattern(1, 100_000));
     again.close();
+}
+
+#[test]
+fn a_volume_whose_device_is_anothers_keeps_its_label_and_its_size() {
+    let device = shared();
+    let mounted = Mounted::new(device.clone(), Options::default());
+    mounted.sync();
+    device.is_replaced.store(true, Ordering::Relaxed);
+    let before = device.writes.load(Ordering::Relaxed);
+    for refused in [mounted.volume.relabel("late"), mounted.volume.begin_growing(2 * VOLUME_BYTES)] {
+        let why = refused.unwrap_err().to_string();
+        assert!(why.contains("it is process 7's"), "{why}");
+    }
+    assert_eq!(device.writes.load(Ordering::Relaxed), before);
+    assert_eq!(device.geometry().size_bytes, VOLUME_BYTES);
 }

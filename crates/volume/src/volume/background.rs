@@ -1,6 +1,7 @@
 //! Background work: steps of the core, and the device requests that these steps and operations have made ready.
 
 use super::Volume;
+use super::direct::behind_fence;
 use super::events::{Event, Seen};
 use super::freeze::RESTING_MS;
 use super::waiting::Patience;
@@ -197,6 +198,6 @@ impl<S: Engine> Volume<S> {
 
 /// Submits a job; one behind the fence only if the device proves that nobody else writes to it.
 fn start(device: &dyn Device, job: &Job) -> UnderWay {
-    let proven = if job.is_fenced { device.fence() } else { Ok(()) };
-    (job.id, proven.map(|()| device.submit(job.request())))
+    let submit = || device.submit(job.request());
+    (job.id, if job.is_fenced { behind_fence(device, submit) } else { Ok(submit()) })
 }

@@ -6,7 +6,7 @@
 //! creation waits here, so a lookup of a name that it has not cached waits in front of the volume. Reading may still change access times in memory; they are written after the thaw.
 //!
 //! Invariants: while the device is frozen, the driver submits nothing but reads ([`Volume::take_jobs`] is the only source of other
-//! requests), and nobody holds a [`DirectWrites`]. A thread sleeps here without a timeout because the value that [`Volume::freeze`] returned thaws when it is dropped:
+//! requests), and nobody holds a [`DirectWrites`](super::direct::DirectWrites). A thread sleeps here without a timeout because the value that [`Volume::freeze`] returned thaws when it is dropped:
 //! its owner must bound that time, as an adapter does with a thread.
 //!
 //! Callers: adapters; `run_to_end`, `background` and `events` ask.
@@ -36,32 +36,7 @@ impl<S: Engine> Drop for Freeze<S> {
     }
 }
 
-/// While this exists, its owner alone may write to the device beside the core, and no freeze begins: see [`Volume::write_directly`].
-#[must_use = "a freeze may begin once it is dropped"]
-pub struct DirectWrites<'a, S: Engine> {
-    volume: &'a Volume<S>,
-}
-
-impl<S: Engine> Drop for DirectWrites<'_, S> {
-    fn drop(&mut self) {
-        let core = self.volume.core.lock();
-        self.volume.has_direct_writer.store(false, Ordering::Relaxed);
-        self.volume.tell(core, Event::Progress);
-    }
-}
-
 impl<S: Engine> Volume<S> {
-    /// Lets the caller write to the device beside the core, until the returned value is dropped: one caller at a time. Waits while the
-    /// volume is frozen; a freeze waits for the drop.
-    pub fn write_directly(&self) -> DirectWrites<'_, S> {
-        let mut core = self.core.lock();
-        while core.frozen() != Frozen::No || self.has_direct_writer.load(Ordering::Relaxed) {
-            self.sleep(&mut core, None);
-        }
-        self.has_direct_writer.store(true, Ordering::Relaxed);
-        DirectWrites { volume: self }
-    }
-
     fn wait_for_direct_writer(&self) {
         let mut core = self.core.lock();
         while self.has_direct_writer.load(Ordering::Relaxed) {

@@ -1,15 +1,17 @@
 //! `Volume`: an open volume, for callers that may block. `waiting` says why callers wait, `events` how they wait, `background`
 //! does the background work, and `promise` settles which thread does it. `freeze` holds changes while the image is copied,
-//! `quotas` counts quotas in steps.
+//! `direct` writes beside the core and has the fence, `quotas` counts quotas in steps.
 
 mod background;
+mod direct;
 mod events;
 mod freeze;
 mod promise;
 mod quotas;
 mod waiting;
 
-pub use freeze::{DirectWrites, Freeze};
+pub use direct::DirectWrites;
+pub use freeze::Freeze;
 pub use promise::BackgroundPromise;
 
 use crate::lock_time::{LockTime, LockTimes};
