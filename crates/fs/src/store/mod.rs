@@ -15,20 +15,24 @@
 //!
 //! Everything runs under one lock held by the driver, so there is never more than one open `Op`.
 //!
-//! `content`: bytes on their way into a file. `recharges`: what inodes are charged more or less since somebody looked.
-//! `retained`: older states and clones, as a store lists them.
+//! `operation`: what an operation declares, and its token. `reading`: how a read is carried out. `content`: bytes on their way into a
+//! file. `recharges`: what inodes are charged more or less since somebody looked. `retained`: older states and clones, as a store lists
+//! them.
 
 pub mod content;
 pub(crate) mod declared;
+mod operation;
+mod reading;
 pub(crate) mod recharges;
 mod retained;
 
+pub use operation::{Charge, Intent, Op, OpKind, Owner, Recharge};
+pub use reading::{Extent, Piece, ReadPlan};
 pub use retained::{Branch, State, States, Title, time_of_next};
 
 use crate::digest::Digest;
 use crate::error::{FsError, Outcome};
-use crate::fetch::{Soon, Token};
-use crate::inode::{Inode, Kind};
+use crate::inode::Inode;
 use content::Content;
 use firnfs_format::{BlockIndex, Epoch, InodeNo, TimeNs};
 use std::sync::Arc;
@@ -80,170 +84,6 @@ pub struct BlockKey {
     pub index: BlockIndex,
 }
 
-/// Whether an operation changes names (and must be atomic and ordered) or only a file's own data and attributes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum OpKind {
-    /// Creates, removes or renames; atomic and ordered with all others of this kind.
-    Names,
-    /// Writes, truncates, changes attributes of one file.
-    File,
-}
-
-/// The user and group who pay for space: quotas count by both.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Owner {
-    /// User.
-    pub uid: u32,
-    /// Group.
-    pub gid: u32,
-}
-
-/// The most that an operation may take, and the owner who pays for it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Charge {
-    /// The owner who pays.
-    pub owner: Owner,
-    /// Space, in bytes, with everything that the store adds to it.
-    pub bytes: u64,
-    /// The most by which [`Store::allocated_bytes`] grows, in bytes. Not in it: what blocks that an operation merely overwrites or
-    /// empties are charged until they are written.
-    pub allocated_bytes: u64,
-    /// Inodes.
-    pub inodes: u64,
-}
-
-/// A change of what an inode is charged that no operation made ([`Store::take_recharges`]).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Recharge {
-    /// The inode.
-    pub ino: InodeNo,
-    /// Its owner then.
-    pub owner: Owner,
-    /// By how much [`Store::allocated_bytes`] changed, in bytes.
-    pub bytes: i64,
-}
-
-/// One change that an operation will make.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Intent {
-    /// A new inode that will hold that many bytes, inline or in blocks. At most one per operation.
-    Create {
-        /// The directory in which it is made: a store may place it nearby.
-        parent: InodeNo,
-        /// Its file type.
-        kind: Kind,
-        /// The owner who pays for it.
-        owner: Owner,
-        /// Content and attributes, in bytes.
-        bytes: u64,
-    },
-    /// The size of content in blocks becomes exactly this, or content moves between the inode and blocks. Declared together
-    /// with the writes and punches that belong to it: a store that keeps the end of a file in less than a block charges for its
-    /// growth.
-    Resize {
-        /// Which inode.
-        ino: InodeNo,
-        /// Size afterwards, in bytes.
-        size_bytes: u64,
-    },
-    /// The metadata of an inode changes; its inline content and attributes, or the entries in a directory's blocks, may grow by
-    /// this much.
-    Change {
-        /// Which inode.
-        ino: InodeNo,
-        /// Growth of inline content or of existing blocks, in bytes.
-        grow_bytes: u64,
-    },
-    /// Bytes of a fork will be written. The store brings partly covered blocks into memory. Only those may be changed with
-    /// [`Store::block_mut`], anywhere in the block; UFS declares their first bytes.
-    Write {
-        /// Which inode.
-        ino: InodeNo,
-        /// Which fork.
-        fork: Fork,
-        /// First byte.
-        at_bytes: u64,
-        /// Number of bytes.
-        len_bytes: u64,
-    },
-    /// One block will be changed in place, with [`Store::block_mut`], and will not hold more than before: an entry is removed,
-    /// or names another inode. Never refused for lack of space, so that deleting works on a full volume.
-    Edit {
-        /// Which inode.
-        ino: InodeNo,
-        /// Which fork.
-        fork: Fork,
-        /// Any byte of the block.
-        at_bytes: u64,
-    },
-    /// Bytes of a fork will be dropped; `len_bytes == u64::MAX` means to the end (a truncate). The store brings partly covered
-    /// blocks into memory.
-    Punch {
-        /// Which inode.
-        ino: InodeNo,
-        /// Which fork.
-        fork: Fork,
-        /// First byte.
-        at_bytes: u64,
-        /// Number of bytes.
-        len_bytes: u64,
-    },
-    /// Holes in a range of the data fork will be charged (fallocate).
-    Reserve {
-        /// Which inode.
-        ino: InodeNo,
-        /// First byte.
-        at_bytes: u64,
-        /// Number of bytes.
-        len_bytes: u64,
-    },
-    /// The inode and all its blocks will be freed. Never refused for lack of space.
-    Free {
-        /// Which inode.
-        ino: InodeNo,
-    },
-}
-
-impl Intent {
-    /// The inode that it is about; `None` for a new one.
-    #[must_use]
-    pub fn ino(&self) -> Option<InodeNo> {
-        match *self {
-            Self::Create { .. } => None,
-            Self::Change { ino, .. }
-            | Self::Resize { ino, .. }
-            | Self::Write { ino, .. }
-            | Self::Edit { ino, .. }
-            | Self::Punch { ino, .. }
-            | Self::Reserve { ino, .. }
-            | Self::Free { ino } => Some(ino),
-        }
-    }
-}
-
-/// Permission to make the declared changes; see [`Store::begin`]. Must be returned with [`Store::end`].
-#[derive(Debug)]
-#[must_use = "an operation must be ended"]
-#[non_exhaustive]
-pub struct Op {
-    /// The time of the operation, for every time stamp that it sets.
-    pub now: TimeNs,
-    /// The declared kind.
-    pub kind: OpKind,
-    /// The most that it may take, by the owner who pays; empty if it takes nothing. If the charges exceed an owner's quota, the
-    /// operation is abandoned ([`Store::abandon`]).
-    pub charges: Vec<Charge>,
-    /// The inode that it has made.
-    pub made: Option<InodeNo>,
-}
-
-impl Op {
-    /// For stores only: the token of an operation that passed all checks.
-    pub(crate) fn granted(now: TimeNs, kind: OpKind, charges: Vec<Charge>) -> Self {
-        Self { now, kind, charges, made: None }
-    }
-}
-
 /// What a crash leaves of operations on names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Atomicity {
@@ -293,80 +133,6 @@ pub struct Space {
     pub inodes_used: u64,
     /// Inodes that can still be made.
     pub inodes_free: u64,
-}
-
-/// The kind of a byte range of a fork.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Extent {
-    /// Length in bytes from the offset asked for; at least 1.
-    pub len_bytes: u64,
-    /// False for holes and for reserved space that was never written.
-    pub is_data: bool,
-    /// False only for holes: their blocks are not charged to the file yet.
-    pub is_charged: bool,
-}
-
-/// One stretch of a read. Stretches follow each other in file order without gaps.
-#[derive(Clone, Debug)]
-pub enum Piece {
-    /// Zeros.
-    Zeros {
-        /// Length in bytes.
-        len_bytes: usize,
-    },
-    /// Bytes in memory.
-    Memory {
-        /// The block.
-        buf: Buf,
-        /// First byte in it.
-        start: usize,
-        /// Number of bytes.
-        len_bytes: usize,
-    },
-    /// Bytes on the device, to be read and verified outside the lock. Bytes beyond the stored length are zero.
-    Stored {
-        /// Identifies the expected bytes, for [`Verify`](crate::engine::Verify).
-        token: Token,
-        /// Where they start on the device, in bytes.
-        at_bytes: u64,
-        /// Their number.
-        stored_bytes: u32,
-        /// First byte in the block.
-        start: usize,
-        /// Number of bytes.
-        len_bytes: usize,
-    },
-}
-
-impl Piece {
-    /// Length of the stretch in bytes.
-    #[must_use]
-    pub fn len_bytes(&self) -> usize {
-        match self {
-            Self::Zeros { len_bytes } | Self::Memory { len_bytes, .. } | Self::Stored { len_bytes, .. } => {
-                *len_bytes
-            }
-        }
-    }
-}
-
-/// How to carry out a read. The bytes that it refers to stay in place until `pin` is released.
-#[derive(Debug, Default)]
-pub struct ReadPlan {
-    /// Stretches in file order.
-    pub pieces: Vec<Piece>,
-    /// What later reads are likely to need: to be started with this read, and not waited for.
-    pub soon: Vec<Soon>,
-    /// To be released with [`Engine::unpin`](crate::engine::Engine::unpin); 0 if nothing is pinned.
-    pub pin: u64,
-}
-
-impl ReadPlan {
-    /// Length of the whole read in bytes.
-    #[must_use]
-    pub fn len_bytes(&self) -> usize {
-        self.pieces.iter().map(Piece::len_bytes).sum()
-    }
 }
 
 /// The changes that a commit must cover.
