@@ -140,9 +140,8 @@ impl Lfs {
     }
 
     fn checkpoint_durable(&mut self, epoch: Epoch) {
-        self.tables.durable_epoch = epoch;
         self.accounts.counters.checkpoints += 1;
-        if let Some(again) = self.tables.second_slot.take() {
+        if let Some(again) = self.tables.slots.landed(epoch) {
             self.push_checkpoint(&again);
             return;
         }

@@ -497,7 +497,7 @@ impl Store for Lfs {
     }
 
     fn branches(&self) -> Option<Vec<Branch>> {
-        Some(self.tables.branches.listed(self.tables.durable_epoch).collect())
+        Some(self.tables.branches.listed(self.tables.slots.durable()).collect())
     }
 }
 

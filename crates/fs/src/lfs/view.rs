@@ -143,7 +143,7 @@ impl Lfs {
 
     /// The newest durable checkpoint.
     pub fn durable_epoch(&self) -> Epoch {
-        self.tables.durable_epoch
+        self.tables.slots.durable()
     }
 }
 
@@ -165,7 +165,7 @@ impl Lfs {
     pub fn segment_room(&self, segment: SegmentId, entry: &UsageEntry) -> SegmentRoom {
         let is_held = self.writer.pins.is_pinned(segment) || self.writer.log.is_open(segment) && entry.in_use;
         let segment_bytes = u64::from(self.geo.segment_bytes);
-        let is_ready = entry.in_use || self.tables.usage.is_ready(entry, self.tables.durable_epoch);
+        let is_ready = entry.in_use || self.tables.usage.is_ready(entry, self.tables.slots.durable());
         let live_bytes = u64::from(entry.live_bytes).min(segment_bytes);
         let rest_bytes = segment_bytes - live_bytes;
         match (entry.in_use, is_held || !is_ready) {

@@ -85,11 +85,11 @@ impl Lfs {
             if usage.in_use { SegmentState::Head } else { SegmentState::Next }
         } else if cleaning.has_victim(segment) {
             SegmentState::Victim
-        } else if usage.in_use && (usage.live_bytes == 0 || cleaning.cleaned.contains(&segment)) {
+        } else if usage.in_use && (usage.live_bytes == 0 || cleaning.has_emptied(segment)) {
             SegmentState::Emptied
         } else if usage.in_use {
             SegmentState::Closed
-        } else if self.tables.usage.is_ready(usage, self.tables.durable_epoch) {
+        } else if self.tables.usage.is_ready(usage, self.tables.slots.durable()) {
             SegmentState::Clean
         } else {
             SegmentState::Waiting

@@ -62,7 +62,7 @@ impl Lfs {
     /// Notes that the record of an inode was laid out at `to`; it was at `from` before.
     pub(in crate::lfs) fn replace_record(&mut self, ino: InodeNo, from: &BlockPtr, to: &BlockPtr) {
         let at = place_of_record(ino);
-        if from.is_stored() && from.birth == to.birth && self.tables.epoch != to.birth {
+        if from.is_stored() && from.birth == to.birth && self.tables.slots.epoch() != to.birth {
             self.vacate(LogKind::Inode, from);
             self.note_move(&at, from, to);
         } else {

@@ -36,20 +36,20 @@ impl Lfs {
         let point = self.whole_point(origin)?;
         let next_ino = point.next_ino;
         let number = self.tables.branches.free_number().ok_or(FsError::NoSpace)?;
-        self.upkeep.next_branch =
-            Some(Branch { number, is_dropped: false, origin, time: now, next_ino, name: name.to_owned() });
+        let name = name.to_owned();
+        self.tables.branches.request(Branch { number, is_dropped: false, origin, time: now, next_ino, name });
         let result = self.checkpoint_now(now);
-        self.upkeep.next_branch = None;
+        self.tables.branches.take_request();
         result?;
-        Ok(Epoch(self.tables.epoch.0 - 1))
+        Ok(Epoch(self.tables.slots.epoch().0 - 1))
     }
 
     /// Adds the requested clone to the checkpoint that is being written.
     pub(in crate::lfs) fn add_branch(&mut self) {
-        let Some(branch) = self.upkeep.next_branch.take() else { return };
-        self.upkeep.both_slots = true;
+        let Some(branch) = self.tables.branches.take_request() else { return };
+        self.tables.slots.want_both();
         self.tables.imap.begin_branch(branch.number, branch.next_ino);
-        self.tables.branches.add(branch, self.tables.epoch);
+        self.tables.branches.add(branch, self.tables.slots.epoch());
     }
 
     /// Begins to delete a clone. Background work frees its blocks once both slots say that it is being deleted. They do when
@@ -59,12 +59,10 @@ impl Lfs {
     /// `NotFound`; `ReadOnly`.
     pub fn drop_clone(&mut self, now: TimeNs, name: &str) -> Outcome<()> {
         self.standing.refuse()?;
-        // A checkpoint for the second slot repeats the state of the first; the one after it states the deletion.
-        let stated = Epoch(self.tables.epoch.0 + u32::from(self.tables.second_slot.is_some()));
-        if !self.tables.branches.begin_drop(name, stated) {
+        if !self.tables.branches.begin_drop(name, self.tables.slots.next_to_state()) {
             return Err(FsError::NotFound.into());
         }
-        self.upkeep.both_slots = true;
+        self.tables.slots.want_both();
         self.due.note_dirty(now);
         self.due.note_change();
         Ok(())

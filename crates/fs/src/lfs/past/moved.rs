@@ -70,7 +70,7 @@ impl Lfs {
         state: Epoch,
         ptr: BlockPtr,
     ) -> Outcome<BlockPtr> {
-        let last = Some(self.tables.durable_epoch).filter(|_| !is_on(Mutation::ClonesFollowAll));
+        let last = Some(self.tables.slots.durable()).filter(|_| !is_on(Mutation::ClonesFollowAll));
         self.follow_through(Which::at(place), state, ptr, last)
     }
 
@@ -157,7 +157,7 @@ impl Lfs {
             let earliest = first_in_page(&page, which, ptr, epochs.clone());
             first = earliest.into_iter().chain(first).min_by_key(|remnant| remnant.moved);
         }
-        let epoch = self.tables.epoch;
+        let epoch = self.tables.slots.epoch();
         let stored = first.map(|remnant| (remnant.to, remnant.moved));
         if last.is_some() || stored.is_some_and(|(_, moved)| moved < epoch) {
             return Ok(stored);
@@ -236,7 +236,7 @@ impl Lfs {
 
     fn news(&self) -> BTreeMap<SegmentId, News> {
         let (moves, arrived) = self.tables.remnants.list();
-        let moved = self.tables.epoch;
+        let moved = self.tables.slots.epoch();
         let mut news: BTreeMap<SegmentId, News> = BTreeMap::new();
         for Move { which, from, to } in moves {
             let remnant = Remnant { which, from, to, moved };
@@ -252,7 +252,7 @@ impl Lfs {
     fn changed_pages(&mut self, segment: SegmentId, news: News) -> Outcome<Vec<(BlockKey, Vec<Remnant>)>> {
         let (old, old_pages) = self.pages(segment)?;
         // An abandoned checkpoint has written moves of this epoch.
-        let epoch = self.tables.epoch;
+        let epoch = self.tables.slots.epoch();
         let is_outdated = |remnant: &Remnant| {
             let key = (remnant.which, remnant.from);
             let is_new = || news.moved.iter().any(|new| (new.which, new.from) == key);

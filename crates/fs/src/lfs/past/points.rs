@@ -71,9 +71,9 @@ impl Lfs {
                 FsError::Unsupported("points on a volume whose live bytes are not counted by kind").into()
             );
         }
-        self.upkeep.next_point = Some(name.to_owned());
+        self.tables.points.request(name);
         let result = self.checkpoint_now(now);
-        let is_made = self.upkeep.next_point.take().is_none();
+        let is_made = self.tables.points.take_request().is_none();
         match result {
             Ok(()) if is_made => self.tables.points.newest().map(|point| point.epoch).ok_or(Stop::Room),
             Ok(()) => Err(Stop::Room),
@@ -97,7 +97,9 @@ impl Lfs {
             )
             .into());
         }
-        self.upkeep.both_slots |= self.tables.points.begin_drop(epoch);
+        if self.tables.points.begin_drop(epoch) {
+            self.tables.slots.want_both();
+        }
         self.due.note_dirty(now);
         self.due.note_change();
         Ok(())
@@ -119,8 +121,10 @@ impl Lfs {
 
     /// Makes the state that a checkpoint has just written a point, if that was requested or retention wants it.
     pub(in crate::lfs) fn add_point(&mut self, now: TimeNs, occasion: Occasion) {
-        let name = self.upkeep.next_point.take();
-        self.upkeep.both_slots |= name.is_some();
+        let name = self.tables.points.take_request();
+        if name.is_some() {
+            self.tables.slots.want_both();
+        }
         if name.is_none() && !self.wants_automatic_point(now, occasion) {
             return;
         }
@@ -130,7 +134,7 @@ impl Lfs {
             self.upkeep.spacing.note_made(time);
         }
         self.tables.points.push(Point {
-            epoch: self.tables.epoch,
+            epoch: self.tables.slots.epoch(),
             time,
             imap: firnfs_format::checkpoint::TableRoot { special: 0, ..self.tables.imap.table.root },
             next_ino: self.tables.imap.next_ino,
@@ -147,7 +151,7 @@ impl Lfs {
     pub(in crate::lfs) fn keeps_commits(&self) -> bool {
         let Retention { percent, rules } = &self.tables.points.retention;
         let is_wanted = *percent > 0 && rules.iter().any(|rule| rule.every_s == 0);
-        is_wanted && !self.writer.is_held_back && self.may_have_points()
+        is_wanted && !self.writer.is_held_back() && self.may_have_points()
     }
 
     /// False during a repair, and for volumes that are too large for remnants, or whose live bytes are not counted by kind.
@@ -311,7 +315,7 @@ impl Lfs {
         self.standing.refuse()?;
         self.check_point_name(name)?;
         self.tables.points.name(epoch, name)?;
-        self.upkeep.both_slots = true;
+        self.tables.slots.want_both();
         self.due.note_dirty(now);
         self.due.note_change();
         Ok(())

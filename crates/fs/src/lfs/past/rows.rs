@@ -209,7 +209,7 @@ impl Lfs {
         let Some(Unread { count, mut found, mut damage, .. }) = self.tables.points.end_reading() else {
             return;
         };
-        let (height_max, newest) = (map_height_max(&self.geo), oldest.unwrap_or(self.tables.epoch));
+        let (height_max, newest) = (map_height_max(&self.geo), oldest.unwrap_or(self.tables.slots.epoch()));
         let all = found.len();
         let mut epochs: FxHashSet<Epoch> = FxHashSet::default();
         let is_good = |point: &Point| is_possible(point, height_max, newest) && oldest != Some(point.epoch);
@@ -243,7 +243,7 @@ impl Lfs {
     fn bad_row(&self, why: &DecodeError) -> FsError {
         FsError::Corrupt {
             what: format!("{} in the file of retained points", why.what),
-            at: format!("epoch {}", self.tables.durable_epoch),
+            at: format!("epoch {}", self.tables.slots.durable()),
             expected: why.expected.clone(),
             found: why.found.clone(),
         }
@@ -252,7 +252,7 @@ impl Lfs {
     fn bad_rows(&self, expected: u64, found: u64) -> FsError {
         FsError::Corrupt {
             what: "file of retained points".to_owned(),
-            at: format!("epoch {}", self.tables.durable_epoch),
+            at: format!("epoch {}", self.tables.slots.durable()),
             expected: format!("{expected} as the checkpoint says, each once"),
             found: found.to_string(),
         }

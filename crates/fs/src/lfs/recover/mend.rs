@@ -83,7 +83,7 @@ impl Lfs {
     pub(crate) fn move_logs(&mut self) -> Outcome<()> {
         let mut tails = self.writer.log.tails();
         let open = tails.iter().flatten().count();
-        let (pins, durable) = (&self.writer.pins, self.tables.durable_epoch);
+        let (pins, durable) = (&self.writer.pins, self.tables.slots.durable());
         let taken = |segment| pins.is_pinned(segment);
         let found = self.tables.usage.find_ready(&mut self.shelf, durable, open, &taken)?;
         if found.len() < open {

@@ -20,14 +20,13 @@ use crate::lfs::tables::branches::Branches;
 use crate::lfs::tables::imap::Imap;
 use crate::lfs::tables::points::Points;
 use crate::lfs::tables::remnants::Remnants;
+use crate::lfs::tables::slots::Slots;
 use crate::lfs::tables::usage::Usage;
 use crate::lfs::upkeep::Upkeep;
 use crate::lfs::upkeep::discard::Discard;
 use crate::lfs::write::LogWriter;
 use crate::lfs::write::due::Due;
-use crate::lfs::write::jobs::Jobs;
 use crate::lfs::write::log::Log;
-use crate::lfs::write::pins::Pins;
 use crate::lfs::write::sorting::Sorting;
 use crate::lfs::{Lfs, Options};
 use crate::mutation::{Mutation, is_on};
@@ -306,14 +305,12 @@ impl Lfs {
             imap: imap_of(base, &geo),
             usage: Usage::new(base.usage, &geo, base.epoch, base.emptied)
                 .with_live(KindBytes::live_in(&base.counters, base.live_bytes)),
-            epoch: Epoch(base.epoch.0 + 1),
-            durable_epoch: base.epoch,
+            slots: Slots::new(base.epoch),
             spans: base.spans.clone(),
             features: base.features,
             points: Points::new(base.points.clone(), base.point_rows, base.retention.clone()),
             branches: Branches::new(base.branches.clone()),
             remnants: Remnants::default(),
-            second_slot: None,
         };
         let mut lfs = Self {
             size_bytes: base.size_bytes,
@@ -325,16 +322,7 @@ impl Lfs {
             files: Files::default(),
             tables,
             sorting: Sorting::new(options.placement, log.data_logs(), TimeNs(sb.created_ns)),
-            writer: LogWriter {
-                log,
-                jobs: Jobs::new(base.serial),
-                pins: Pins::default(),
-                ahead: None,
-                frozen: None,
-                is_held_back: false,
-                growth: None,
-                shrinking: None,
-            },
+            writer: LogWriter::new(log, base.serial),
             due: Due::new(now),
             operation: OpenOperation::default(),
             recharges: Recharges::default(),
@@ -380,9 +368,10 @@ impl Lfs {
             emptied: 0,
             ..base
         };
-        let second = Checkpoint { epoch: Epoch(first.epoch.0 + 1), ..first.clone() };
-        self.tables.second_slot = Some(second).filter(|_| !is_on(Mutation::IncarnationInOneSlot));
         self.push_checkpoint(&first);
+        if !is_on(Mutation::IncarnationInOneSlot) {
+            self.tables.slots.repeat(first);
+        }
         Ok(())
     }
 }

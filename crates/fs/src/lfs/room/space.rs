@@ -6,6 +6,7 @@ use crate::lfs::base::geometry::Geometry;
 use crate::lfs::room::segments::Room;
 use crate::lfs::write::checkpoint::CHECKPOINT_SEGMENTS;
 use crate::lfs::write::log::{DATA_LOGS_MAX, DATA_LOGS_MIN, Log};
+use crate::lfs::write::shrinking::Shrinking;
 use firnfs_format::table::TABLE_ENTRY_BYTES;
 use firnfs_format::{InodeNo, SECTOR_BYTES};
 
@@ -108,7 +109,7 @@ const CHECKPOINT_MAP_BYTES: u64 = 8 << 20;
 impl Lfs {
     /// The geometry of the segments that can be filled: while the volume is about to become smaller, what it will have.
     fn room_geo(&self) -> &Geometry {
-        self.writer.shrinking.as_ref().map_or(&self.geo, |shrinking| &shrinking.geo)
+        self.writer.shrinking().map_or(&self.geo, Shrinking::geo)
     }
 
     /// Live bytes that users can fill.
@@ -203,13 +204,13 @@ impl Lfs {
     /// has changed something.
     pub(in crate::lfs) fn room_now(&self) -> Room {
         let segment_bytes = u64::from(self.geo.segment_bytes);
-        let (ready, waiting) = self.tables.usage.clean_segments(self.tables.durable_epoch);
-        let is_ready = |found_by| self.tables.usage.is_ready_since(found_by, self.tables.durable_epoch);
+        let (ready, waiting) = self.tables.usage.clean_segments(self.tables.slots.durable());
+        let is_ready = |found_by| self.tables.usage.is_ready_since(found_by, self.tables.slots.durable());
         Room {
             segments: self.room_geo().segments,
             ready,
             waiting,
-            emptied: self.upkeep.cleaning.cleaned.len() as u64,
+            emptied: self.upkeep.cleaning.emptied_segments(),
             pinned: self.writer.pins.clean_segments(is_ready),
             discarding: self.writer.jobs.discarding_bytes() / segment_bytes,
             reserve: self.reserve_segments(),

@@ -65,7 +65,7 @@ pub(in crate::lfs) struct Throttle {
     /// Log bytes of users, and device bytes of the cleaner, when that began.
     filling_since: (u64, u64),
     /// Since when the search for room on demand rests.
-    pub(in crate::lfs) rests_since: Option<Rest>,
+    rests_since: Option<Rest>,
     /// Passes on demand since the last check of their gain, and the clean segments then.
     passes: u32,
     passes_from: u64,
@@ -147,7 +147,7 @@ impl Lfs {
         }
         let in_the_end = self.room_now().in_the_end();
         if in_the_end <= self.upkeep.throttle.passes_from {
-            self.upkeep.throttle.rests_since = self.rest();
+            self.rest_on_demand();
         }
         (self.upkeep.throttle.passes, self.upkeep.throttle.passes_from) = (0, in_the_end);
     }
@@ -162,8 +162,13 @@ impl Lfs {
         self.is_resting(self.upkeep.throttle.rests_since)
     }
 
+    /// A search for room on demand found nothing: it rests until something changes.
+    pub(in crate::lfs) fn rest_on_demand(&mut self) {
+        self.upkeep.throttle.rests_since = self.rest();
+    }
+
     /// The present state of the volume, for a search that found nothing.
-    pub(in crate::lfs) fn rest(&self) -> Option<Rest> {
+    fn rest(&self) -> Option<Rest> {
         Some(Rest { live_bytes: self.accounts.live_bytes(), log_bytes: self.accounts.counters.log_bytes })
     }
 
@@ -188,7 +193,7 @@ impl Lfs {
     fn has_idle_work(&self, room: &Room) -> bool {
         let has_way = self.upkeep.throttle.is_burst
             || self.upkeep.throttle.phase != Phase::Moving
-            || !self.upkeep.cleaning.cleaned.is_empty()
+            || room.emptied > 0
             || !self.is_resting(self.upkeep.throttle.idle_rests_since);
         has_way && room.is_below_target() && !self.tables.usage.is_held()
     }
@@ -246,8 +251,7 @@ impl Lfs {
     /// Users are back: drops an idle pass that has not moved anything yet.
     pub(in crate::lfs) fn stop_idle_pass(&mut self) {
         if self.upkeep.cleaning.is_idle_pass {
-            self.upkeep.cleaning.forget_victims();
-            self.upkeep.gathering = false;
+            self.upkeep.drop_pass();
         }
         self.upkeep.throttle.round_from = None;
     }
@@ -283,7 +287,7 @@ impl Lfs {
             Ok(Cleaned::Part | Cleaned::Pass) => {}
             Ok(Cleaned::Nothing) | Err(Stop::Room) => {
                 self.upkeep.cleaning.forget_victims();
-                if self.upkeep.cleaning.cleaned.is_empty() {
+                if self.upkeep.cleaning.emptied_segments() == 0 {
                     self.upkeep.throttle.idle_rests_since = self.rest();
                 } else {
                     self.upkeep.throttle.phase = Phase::Freeing(CHECKPOINTS_TO_FREE);

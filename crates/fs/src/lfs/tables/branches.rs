@@ -29,6 +29,8 @@ pub(in crate::lfs) struct Branches {
     made: BTreeMap<u8, Epoch>,
     /// For each clone that is being deleted: the checkpoint that states it first.
     dropped: BTreeMap<u8, Epoch>,
+    /// The clone that is made with the next checkpoint.
+    requested: Option<Branch>,
 }
 
 impl Branches {
@@ -39,7 +41,18 @@ impl Branches {
             list,
             made: BTreeMap::new(),
             dropped: BTreeMap::new(),
+            requested: None,
         }
+    }
+
+    /// That clone is made with the next checkpoint.
+    pub fn request(&mut self, branch: Branch) {
+        self.requested = Some(branch);
+    }
+
+    /// The clone that was requested, once: it is made, or given up.
+    pub fn take_request(&mut self) -> Option<Branch> {
+        self.requested.take()
     }
 
     /// All of them, by number.

@@ -1,6 +1,6 @@
 //! The two tables of the volume, the inode map (`imap`) and the segment usage table (`usage`): trees of blocks in the log
 //! (`table`) with the newer entries beside them; older states that are still read (`holds`) or retained (`points`, `point_rows`, `remnants`), and
-//! clones of these (`branches`); and the checkpoints of all this ([`Tables`]).
+//! clones of these (`branches`); and the checkpoints of all this ([`Tables`], `slots`).
 
 pub(in crate::lfs) mod branches;
 pub(in crate::lfs) mod holds;
@@ -8,20 +8,19 @@ pub(in crate::lfs) mod imap;
 pub(in crate::lfs) mod point_rows;
 pub(in crate::lfs) mod points;
 pub(in crate::lfs) mod remnants;
+pub(in crate::lfs) mod slots;
 pub(in crate::lfs) mod table;
 pub(in crate::lfs) mod usage;
 
 use branches::Branches;
-use firnfs_format::Epoch;
-use firnfs_format::checkpoint::{Checkpoint, Features, Span};
+use firnfs_format::checkpoint::{Features, Span};
 use imap::Imap;
 use points::Points;
 use remnants::Remnants;
+use slots::Slots;
 use usage::Usage;
 
 /// The tables, and the other fields of a checkpoint.
-///
-/// Invariant: `durable_epoch < epoch`; `durable_epoch` decides which segments may be reused.
 pub(in crate::lfs) struct Tables {
     pub imap: Imap,
     pub usage: Usage,
@@ -31,13 +30,9 @@ pub(in crate::lfs) struct Tables {
     pub branches: Branches,
     /// Moves of what these states have seen, since the last checkpoint.
     pub remnants: Remnants,
-    /// Number of the next checkpoint.
-    pub epoch: Epoch,
-    /// Number of the newest durable checkpoint.
-    pub durable_epoch: Epoch,
+    /// The checkpoints that have all this.
+    pub slots: Slots,
     /// Which incarnations wrote the log after the checkpoint.
     pub spans: Vec<Span>,
     pub features: Features,
-    /// The checkpoint for the second slot, while a mount writes its incarnation, or somebody a point, into both slots, one after the other.
-    pub second_slot: Option<Checkpoint>,
 }

@@ -47,6 +47,8 @@ pub(in crate::lfs) struct Points {
     pub retention: Retention,
     /// Retention has examined the points before this one.
     examined: Epoch,
+    /// The name of the point that the next checkpoint becomes.
+    requested: Option<String>,
 }
 
 impl Points {
@@ -55,6 +57,21 @@ impl Points {
         in_slot.sort_by_key(|point| point.epoch);
         let unread = (rows > 0).then(|| Box::new(Unread { count: rows, ..Unread::default() }));
         Self { unread, retention, ..Self::default() }.with(in_slot)
+    }
+
+    /// The next checkpoint becomes a point of that name.
+    pub fn request(&mut self, name: &str) {
+        self.requested = Some(name.to_owned());
+    }
+
+    /// True while a point is to be made that has not been.
+    pub fn are_requested(&self) -> bool {
+        self.requested.is_some()
+    }
+
+    /// The name that was requested, once: the point is made, or given up.
+    pub fn take_request(&mut self) -> Option<String> {
+        self.requested.take()
     }
 
     /// With a list of points in the order of epochs.

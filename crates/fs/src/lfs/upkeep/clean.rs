@@ -67,7 +67,7 @@ pub(in crate::lfs) struct Cleaning {
     /// The last search met segments that a checkpoint will find empty.
     pub(in crate::lfs) finds_empty: bool,
     /// Segments emptied since the last checkpoint; the next one will find them empty.
-    pub(in crate::lfs) cleaned: BTreeSet<SegmentId>,
+    emptied: BTreeSet<SegmentId>,
     /// Users are active: segments cleaned now count as cleaned on demand.
     pub(in crate::lfs) is_on_demand: bool,
     /// The pass runs in idle time: it is smaller, more selective, and ends when users come back.
@@ -92,6 +92,31 @@ impl Cleaning {
     /// True if the pass under way has that victim.
     pub(in crate::lfs) fn has_victim(&self, segment: SegmentId) -> bool {
         self.victims.iter().any(|victim| victim.segment() == segment)
+    }
+
+    /// True if a pass emptied that segment since the last checkpoint.
+    pub(in crate::lfs) fn has_emptied(&self, segment: SegmentId) -> bool {
+        self.emptied.contains(&segment)
+    }
+
+    /// How many segments passes emptied since the last checkpoint.
+    pub(in crate::lfs) fn emptied_segments(&self) -> u64 {
+        self.emptied.len() as u64
+    }
+
+    /// Notes segments that a pass, or a cleaner outside, emptied.
+    pub(in crate::lfs) fn note_emptied(&mut self, segments: impl IntoIterator<Item = SegmentId>) {
+        self.emptied.extend(segments);
+    }
+
+    /// A checkpoint finds them empty.
+    pub(in crate::lfs) fn take_emptied(&mut self) -> BTreeSet<SegmentId> {
+        std::mem::take(&mut self.emptied)
+    }
+
+    /// The volume ends before that segment.
+    pub(in crate::lfs) fn end_at(&mut self, end: SegmentId) {
+        self.emptied.retain(|segment| *segment < end);
     }
 
     /// Why the pass under way took its victims.
@@ -119,7 +144,7 @@ impl Lfs {
         if !self.upkeep.cleaning.has_victims() {
             self.upkeep.cleaning.aim = Aim::Room;
         }
-        self.upkeep.gathering = matches!(result, Err(Stop::Need(_)) | Ok(Cleaned::Part));
+        self.upkeep.gather(matches!(result, Err(Stop::Need(_)) | Ok(Cleaned::Part)));
         result
     }
 
@@ -220,7 +245,7 @@ impl Lfs {
     /// True unless a log writes to the segment, it is damaged, or the last pass emptied it. Blocks of tables that a pass marked
     /// stay where they are until the next checkpoint.
     fn may_clean(&self, segment: SegmentId) -> bool {
-        self.is_idle(segment) && !self.upkeep.cleaning.cleaned.contains(&segment)
+        self.is_idle(segment) && !self.upkeep.cleaning.has_emptied(segment)
     }
 
     /// The facts that are the same for all candidates of the next choice.
@@ -462,7 +487,7 @@ impl Lfs {
             self.learn(now, victim.candidate.log, victim.candidate.written);
             moved_bytes += self.move_segment(&victim, live);
             self.keep_later(&victim);
-            self.upkeep.cleaning.cleaned.insert(victim.segment());
+            self.upkeep.cleaning.note_emptied([victim.segment()]);
             let why = self.upkeep.cleaning.why();
             self.upkeep.cleaning.taken.add(victim.candidate, now, why);
             cleaned += 1;

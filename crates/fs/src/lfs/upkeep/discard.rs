@@ -23,7 +23,7 @@ use firnfs_format::{Epoch, SegmentId, TimeNs};
 #[derive(Default)]
 pub(in crate::lfs) struct Discard {
     /// Segments found empty, by checkpoint, until they may be discarded.
-    pub emptied: Vec<(Epoch, Vec<SegmentId>)>,
+    emptied: Vec<(Epoch, Vec<SegmentId>)>,
     /// Next leaf of the usage table; `None` when the search has ended.
     next_leaf: Option<u64>,
     /// First and last checkpoint whose emptied segments may not have been discarded.
@@ -52,6 +52,18 @@ impl Discard {
         let crashed_mounts = base.spans.len() as u32;
         let oldest = Epoch(base.epoch.0.saturating_sub(1 + 2 * crashed_mounts).max(1));
         Self { next_leaf: Some(0), emptied_by: (oldest, base.epoch), ..Self::default() }
+    }
+
+    /// That checkpoint found these segments empty.
+    pub(in crate::lfs) fn note_emptied(&mut self, found_by: Epoch, segments: Vec<SegmentId>) {
+        self.emptied.push((found_by, segments));
+    }
+
+    /// The volume ends before that segment.
+    pub(in crate::lfs) fn end_at(&mut self, end: SegmentId) {
+        for (_, segments) in &mut self.emptied {
+            segments.retain(|segment| *segment < end);
+        }
     }
 }
 
@@ -84,7 +96,7 @@ impl Lfs {
         let Some(leaf) = self.upkeep.discard.next_leaf.filter(|_| self.options.discard) else {
             return Ok(false);
         };
-        if self.tables.durable_epoch <= newest {
+        if self.tables.slots.durable() <= newest {
             return Ok(false);
         }
         if leaf >= self.tables.usage.leaves() {
@@ -141,7 +153,7 @@ impl Lfs {
         let mut run: Option<(u64, u64)> = None;
         for (segment, entry) in entries {
             let at_bytes = self.geo.device_bytes(self.geo.addr(segment, 0));
-            let is_clean = !entry.in_use && self.tables.usage.is_ready(&entry, self.tables.durable_epoch);
+            let is_clean = !entry.in_use && self.tables.usage.is_ready(&entry, self.tables.slots.durable());
             let is_free = !self.writer.log.is_taken(segment) && !self.writer.pins.is_pinned(segment);
             if !is_clean || !is_free || self.writer.jobs.is_discarding(at_bytes) {
                 continue;

@@ -32,11 +32,13 @@ impl Lfs {
     /// # Errors
     /// `Need`.
     pub(in crate::lfs) fn erase_step(&mut self) -> Outcome<bool> {
-        let Some(branch) = self.tables.branches.dropping(self.tables.durable_epoch) else { return Ok(false) };
+        let Some(branch) = self.tables.branches.dropping(self.tables.slots.durable()) else {
+            return Ok(false);
+        };
         if !self.erases() {
             return Ok(false);
         }
-        if self.checkpoint_due_by_size() || self.writer.is_held_back {
+        if self.checkpoint_due_by_size() || self.writer.is_held_back() {
             return Ok(false);
         }
         self.due.note_change();
@@ -74,7 +76,7 @@ impl Lfs {
 
     /// True while there is a clone to delete.
     pub(in crate::lfs) fn erases(&self) -> bool {
-        self.tables.branches.dropping(self.tables.durable_epoch).is_some() && !self.upkeep.erasing.is_stuck
+        self.tables.branches.dropping(self.tables.slots.durable()).is_some() && !self.upkeep.erasing.is_stuck
     }
 
     /// Frees inodes of a clone.

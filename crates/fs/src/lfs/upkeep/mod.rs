@@ -32,26 +32,19 @@ use coalesce::Coalescing;
 use discard::Discard;
 use erase::Erasing;
 use firnfs_format::TimeNs;
-use firnfs_format::checkpoint::Branch;
 use keep::Keeping;
 
 /// The state of background work between steps.
 pub(in crate::lfs) struct Upkeep {
     pub cleaning: Cleaning,
     /// What is to be copied for retained points from segments that were emptied.
-    pub keeping: Keeping,
-    /// The name of the point that the next checkpoint becomes.
-    pub next_point: Option<String>,
+    keeping: Keeping,
     /// How often automatic points are made.
     pub spacing: Spacing,
     /// The volume is open for a repair, which makes no automatic points.
     pub is_repair: bool,
-    /// The next checkpoint goes into both slots, since somebody counts on what it says: a slot may become unreadable.
-    pub both_slots: bool,
-    /// The clone that is made with the next checkpoint.
-    pub next_branch: Option<Branch>,
     /// How far the deletion of a clone has come.
-    pub erasing: Erasing,
+    erasing: Erasing,
     pub coalescing: Coalescing,
     pub throttle: Throttle,
     pub discard: Discard,
@@ -60,11 +53,11 @@ pub(in crate::lfs) struct Upkeep {
     /// When a user last made a request.
     pub last_request: TimeNs,
     /// A checkpoint or the cleaner is bringing the blocks into memory that it needs all at once.
-    pub gathering: bool,
+    gathering: bool,
     /// The same for a cleaner outside, whose requests come between background steps.
-    pub port_gathering: bool,
+    port_gathering: bool,
     /// How far the commit before the next checkpoint or pass of the cleaner is prepared.
-    pub preparation: Preparation,
+    preparation: Preparation,
 }
 
 impl Upkeep {
@@ -73,11 +66,8 @@ impl Upkeep {
         Self {
             cleaning: Cleaning::default(),
             keeping: Keeping::default(),
-            next_point: None,
             spacing: Spacing::default(),
             is_repair: false,
-            both_slots: false,
-            next_branch: None,
             erasing: Erasing::default(),
             coalescing: Coalescing::default(),
             throttle: Throttle::default(),
@@ -88,6 +78,17 @@ impl Upkeep {
             port_gathering: false,
             preparation: Preparation::default(),
         }
+    }
+
+    /// Whether a checkpoint or the cleaner goes on to bring blocks into memory.
+    pub fn gather(&mut self, goes_on: bool) {
+        self.gathering = goes_on;
+    }
+
+    /// Drops a pass of the cleaner that has not moved anything.
+    pub fn drop_pass(&mut self) {
+        self.cleaning.forget_victims();
+        self.gather(false);
     }
 
     /// True while a checkpoint or a cleaner gathers the blocks in memory that it needs all at once.

@@ -339,7 +339,7 @@ impl Lfs {
             segments.len() as u64 * u64::from(self.geo.segment_bytes);
         // Counted once, here: the checkpoint that finds them empty must not count them as died by themselves.
         self.accounts.counters.segments_cleaned += emptied.len() as u64;
-        self.upkeep.cleaning.cleaned.extend(emptied.iter().map(|victim| victim.segment));
+        self.upkeep.cleaning.note_emptied(emptied.iter().map(|victim| victim.segment));
         emptied.iter().for_each(|victim| self.upkeep.cleaning.taken.add(*victim, now, WhyTaken::Asked));
         if !moved.is_empty() {
             self.commit_moved(now);

@@ -24,9 +24,6 @@ use crate::store::Scope;
 use firnfs_format::table::UsageEntry;
 use firnfs_format::{InodeNo, SegmentId, TimeNs};
 
-/// Checkpoints in a row that may find no leaving segment empty.
-const IN_VAIN_MAX: u32 = 8;
-
 /// How far a volume has come that becomes smaller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shrunk {
@@ -85,22 +82,19 @@ impl Lfs {
         self.give_up_history()?;
         let survey = self.survey_from(SegmentId(geo.segments))?;
         let (total_bytes, left_bytes) = (survey.live_bytes, survey.live_bytes);
-        let stage = Stage::Preparing;
-        self.writer.shrinking =
-            Some(Shrinking { geo, size_bytes, stage, total_bytes, left_bytes, in_vain: 0 });
+        self.writer.begin_shrinking(size_bytes, geo, survey.live_bytes);
         Ok(Shrunk { total_bytes, left_bytes, phase: ShrinkPhase::Emptying })
     }
 
     /// Gives up emptying: the volume keeps its size, and the log may use all of it again. False if checkpoints state the new
     /// size already: the caller has to go on.
     pub fn stop_shrinking(&mut self) -> bool {
-        if self.writer.shrinking.as_ref().is_some_and(Shrinking::is_stated) {
+        if self.writer.shrinking().is_some_and(Shrinking::is_stated) {
             return false;
         }
-        if self.writer.shrinking.take().is_some() {
+        if self.writer.end_shrinking().is_some() {
             self.tables.usage.end_leaving();
-            self.upkeep.cleaning.forget_victims();
-            self.upkeep.gathering = false;
+            self.upkeep.drop_pass();
         }
         true
     }
@@ -108,7 +102,7 @@ impl Lfs {
     /// True from [`Lfs::begin_shrinking`] until the volume has its new size.
     #[must_use]
     pub fn is_shrinking(&self) -> bool {
-        self.writer.shrinking.is_some()
+        self.writer.shrinking().is_some()
     }
 
     /// True if the superblock on the device states more than the size that the volume has shrunk to.
@@ -135,17 +129,17 @@ impl Lfs {
     /// `Corrupt` if damaged blocks cannot be moved, `NoSpace` if emptying does not get on: it is stopped then. `ReadOnly`.
     pub fn shrink_step(&mut self, now: TimeNs) -> Outcome<Shrunk> {
         self.standing.refuse()?;
-        let Some(shrinking) = &self.writer.shrinking else {
+        let Some(stage) = self.writer.shrinking().map(Shrinking::stage) else {
             return Err(FsError::Invalid("the volume is not being made smaller").into());
         };
-        let result = match shrinking.stage {
+        let result = match stage {
             Stage::Preparing => self.prepare_step(now).map(|()| ShrinkPhase::Emptying),
             Stage::Emptying => self.empty_step(now).map(|()| ShrinkPhase::Emptying),
             Stage::Stating(_) => self.state_step(now),
         };
-        let so_far = self.writer.shrinking.as_ref().map_or((0, 0), |s| (s.total_bytes, s.left_bytes));
+        let (total_bytes, left_bytes) = self.writer.shrinking().map_or((0, 0), Shrinking::live_bytes);
         match result {
-            Ok(phase) => Ok(Shrunk { total_bytes: so_far.0, left_bytes: so_far.1, phase }),
+            Ok(phase) => Ok(Shrunk { total_bytes, left_bytes, phase }),
             Err(Stop::Fail(why)) => {
                 self.stop_shrinking();
                 Err(why.into())
@@ -167,7 +161,7 @@ impl Lfs {
         match self.clean_for(now, Aim::Before)? {
             Cleaned::Part => Ok(()),
             Cleaned::Pass => {
-                self.shrinking_gets_on();
+                self.writer.shrinking_mut().into_iter().for_each(Shrinking::gets_on);
                 Ok(())
             }
             Cleaned::Nothing => self.checkpoint_for_shrinking(now),
@@ -182,10 +176,10 @@ impl Lfs {
                 if segment >= first || self.writer.log.is_open(segment) {
                     continue;
                 }
-                let is_empty = entry.live_bytes == 0 || self.upkeep.cleaning.cleaned.contains(&segment);
+                let is_empty = entry.live_bytes == 0 || self.upkeep.cleaning.has_emptied(segment);
                 if entry.in_use {
                     emptied += u64::from(is_empty);
-                } else if self.tables.usage.is_ready(&entry, self.tables.durable_epoch) {
+                } else if self.tables.usage.is_ready(&entry, self.tables.slots.durable()) {
                     ready += 1;
                 } else {
                     waiting += 1;
@@ -201,19 +195,10 @@ impl Lfs {
         self.tables.usage.begin_leaving(first, &survey.clean);
         self.writer.log.keep_in_pool(first);
         self.upkeep.cleaning.forget_victims();
-        self.shrinking_gets_on();
-        if let Some(shrinking) = &mut self.writer.shrinking {
-            shrinking.stage = Stage::Emptying;
-            shrinking.total_bytes = shrinking.total_bytes.max(survey.live_bytes);
-            shrinking.left_bytes = survey.live_bytes;
+        if let Some(shrinking) = self.writer.shrinking_mut() {
+            shrinking.begin_emptying(survey.live_bytes);
         }
         Ok(())
-    }
-
-    fn shrinking_gets_on(&mut self) {
-        if let Some(shrinking) = &mut self.writer.shrinking {
-            shrinking.in_vain = 0;
-        }
     }
 
     fn refuse_while_device_is_behind(&self) -> Outcome<()> {
@@ -243,9 +228,9 @@ impl Lfs {
                 // These passes gain no clean segments; they do not count as passes in vain.
                 self.count_passes_anew();
                 let left_bytes = self.survey_from(first).ok().map(|survey| survey.live_bytes);
-                if let Some(shrinking) = &mut self.writer.shrinking {
-                    shrinking.in_vain = 0;
-                    shrinking.left_bytes = left_bytes.unwrap_or(shrinking.left_bytes);
+                if let Some(shrinking) = self.writer.shrinking_mut() {
+                    shrinking.gets_on();
+                    left_bytes.into_iter().for_each(|bytes| shrinking.count_left(bytes));
                 }
                 Ok(())
             }
@@ -255,7 +240,7 @@ impl Lfs {
 
     /// The first segment beyond the end that the volume will have.
     pub(in crate::lfs) fn first_leaving(&self) -> SegmentId {
-        self.writer.shrinking.as_ref().map_or(SegmentId(self.geo.segments), Shrinking::first)
+        self.writer.shrinking().map_or(SegmentId(self.geo.segments), Shrinking::first)
     }
 
     /// Makes a log enter its next segment: it writes the root's record again, unchanged, as the cleaner would move it.
@@ -290,21 +275,19 @@ impl Lfs {
                 None => self.begin_stating(),
             };
         }
-        if let Some(shrinking) = &mut self.writer.shrinking {
-            shrinking.left_bytes = survey.live_bytes;
+        if let Some(shrinking) = self.writer.shrinking_mut() {
+            shrinking.count_left(survey.live_bytes);
         }
         self.checkpoint_for_shrinking(now)
     }
 
     /// Writes a checkpoint, which finds segments empty or makes them ready, unless several in a row did not help.
     fn checkpoint_for_shrinking(&mut self, now: TimeNs) -> Outcome<()> {
-        if self.writer.shrinking.as_ref().is_some_and(|shrinking| shrinking.in_vain >= IN_VAIN_MAX) {
+        if self.writer.shrinking().is_some_and(Shrinking::is_in_vain) {
             return Err(FsError::NoSpace.into());
         }
         self.checkpoint(now, Occasion::Room)?;
-        if let Some(shrinking) = &mut self.writer.shrinking {
-            shrinking.in_vain += 1;
-        }
+        self.writer.shrinking_mut().into_iter().for_each(Shrinking::try_in_vain);
         Ok(())
     }
 
@@ -339,18 +322,17 @@ impl Lfs {
         if self.tables.usage.is_held() {
             return Err(FsError::Invalid("an older state of the volume is held").into());
         }
-        let since = self.tables.epoch;
-        if let Some(shrinking) = &mut self.writer.shrinking {
-            shrinking.stage = Stage::Stating(since);
-            shrinking.left_bytes = 0;
+        let since = self.tables.slots.epoch();
+        if let Some(shrinking) = self.writer.shrinking_mut() {
+            shrinking.begin_stating(since);
         }
         self.due.note_change();
         Ok(())
     }
 
     fn state_step(&mut self, now: TimeNs) -> Outcome<ShrinkPhase> {
-        let durable = self.tables.durable_epoch;
-        if !self.writer.shrinking.as_ref().is_some_and(|shrinking| shrinking.is_in_both_slots(durable)) {
+        let durable = self.tables.slots.durable();
+        if !self.writer.shrinking().is_some_and(|shrinking| shrinking.is_in_both_slots(durable)) {
             self.checkpoint(now, Occasion::Room)?;
             return Ok(ShrinkPhase::Stating);
         }
@@ -370,16 +352,15 @@ impl Lfs {
     }
 
     fn leave_end(&mut self) {
-        let Some(shrinking) = self.writer.shrinking.take() else { return };
+        let Some(shrinking) = self.writer.end_shrinking() else { return };
         let first = shrinking.first();
+        let (size_bytes, geo) = shrinking.into_size();
         self.tables.usage.yield_holds();
         self.tables.usage.shrink(first.0);
-        for (_, segments) in &mut self.upkeep.discard.emptied {
-            segments.retain(|segment| *segment < first);
-        }
-        self.upkeep.cleaning.cleaned.retain(|segment| *segment < first);
-        self.shelf.resize(shrinking.geo.clone());
-        self.geo = shrinking.geo;
-        self.size_bytes = shrinking.size_bytes;
+        self.upkeep.discard.end_at(first);
+        self.upkeep.cleaning.end_at(first);
+        self.shelf.resize(geo.clone());
+        self.geo = geo;
+        self.size_bytes = size_bytes;
     }
 }

@@ -52,7 +52,7 @@ impl Lfs {
         past.tables.remnants = self.tables.remnants.clone();
         past.tables.points = self.tables.points.clone();
         past.standing.give_up("a view of the past".to_owned());
-        let hold = self.tables.usage.hold(HoldKind::Yielding, self.tables.durable_epoch);
+        let hold = self.tables.usage.hold(HoldKind::Yielding, self.tables.slots.durable());
         Ok(Snapshot { lfs: Box::new(past), ticket, hold })
     }
 

@@ -28,7 +28,7 @@ impl Lfs {
     /// Whether background work is due because of recent operations (not because time has passed).
     pub(in crate::lfs) fn work_pressure(&self) -> Pressure {
         let due = self.dirty_bytes() >= self.options.write_threshold_bytes
-            || self.writer.ahead.is_some()
+            || self.writer.is_ahead()
             || self.has_frozen()
             || self.files.reap_len() > 0
             || !self.upkeep.keeping.is_empty()
@@ -50,7 +50,7 @@ impl Lfs {
             || self.tables.imap.newer_len() >= NEWER_MAX
             || self.changed_table_bytes() >= CHANGED_TABLE_BYTES_MAX.min(self.table_reserve_bytes())
             || self.tables.usage.changed_len() >= CHANGED_SEGMENTS_MAX;
-        is_due && !self.writer.is_held_back
+        is_due && !self.writer.is_held_back()
     }
 
     /// How long until work is due by time, in milliseconds; `u64::MAX` if none is due until the next change.
@@ -71,7 +71,7 @@ impl Lfs {
     fn checkpoint_in_ms(&self, now: TimeNs) -> u64 {
         let due_in_ms = self.due.checkpoint_in_ms(now, self.options.checkpoint_interval_ms);
         let due_in_ms = due_in_ms.min(self.upkeep.spacing.owed_in_ms(now));
-        if self.writer.is_held_back { u64::MAX } else { due_in_ms }
+        if self.writer.is_held_back() { u64::MAX } else { due_in_ms }
     }
 
     /// Does one step. `pressed`: an operation waits for room. Damage that it cannot avoid makes the volume read-only.
@@ -126,7 +126,7 @@ impl Lfs {
             return Ok(Step::Worked);
         }
         let is_due = room.dirty_bytes >= self.commit_from_bytes(&room, pressed).max(1);
-        if is_due || self.writer.ahead.is_some() {
+        if is_due || self.writer.is_ahead() {
             return self.background_commit(now);
         }
         if self.checkpoint_due_by_size() && !self.writer.jobs.checkpoint_under_way() {
@@ -244,10 +244,10 @@ impl Lfs {
         if !self.wants_room(room) && !pressed {
             return Ok(None);
         }
-        if self.writer.is_held_back {
+        if self.writer.is_held_back() {
             return Ok(pressed.then(|| self.no_way()));
         }
-        if self.tables.usage.yielding_holds_cost(self.tables.durable_epoch) {
+        if self.tables.usage.yielding_holds_cost(self.tables.slots.durable()) {
             // Users come first: the check that reads the held state notices and begins again.
             self.tables.usage.yield_holds();
             return Ok(Some(Step::Worked));
@@ -276,7 +276,7 @@ impl Lfs {
                 self.background_checkpoint(now, Occasion::Room).map(Some)
             }
             Ok(Cleaned::Nothing) if !pressed => {
-                self.upkeep.throttle.rests_since = self.rest();
+                self.rest_on_demand();
                 Ok(None)
             }
             Err(Stop::Room) if self.tables.usage.changed_len() > 0 => {

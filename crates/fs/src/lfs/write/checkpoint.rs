@@ -19,7 +19,7 @@ use crate::store::{Scope, Ticket};
 use firnfs_device::AlignedBuf;
 use firnfs_format::checkpoint::{Checkpoint, Span, TableRoot};
 use firnfs_format::summary::{Entry, EntryKind};
-use firnfs_format::{BlockPtr, Epoch, InodeNo, SECTOR_BYTES, SegmentId, TimeNs};
+use firnfs_format::{BlockPtr, InodeNo, SECTOR_BYTES, SegmentId, TimeNs};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ impl Lfs {
     /// `Need`; `Room` while a checkpoint is under way or clean segments are short; `ReadOnly`.
     pub(in crate::lfs) fn checkpoint(&mut self, now: TimeNs, occasion: Occasion) -> Outcome<()> {
         let result = self.try_checkpoint(now, occasion);
-        self.upkeep.gathering = matches!(result, Err(Stop::Need(_)));
+        self.upkeep.gather(matches!(result, Err(Stop::Need(_))));
         result
     }
 
@@ -57,7 +57,7 @@ impl Lfs {
     fn try_checkpoint(&mut self, now: TimeNs, occasion: Occasion) -> Outcome<()> {
         self.standing.refuse()?;
         if self.writer.jobs.checkpoint_under_way()
-            || self.writer.is_held_back && self.upkeep.next_point.is_none()
+            || self.writer.is_held_back && !self.tables.points.are_requested()
         {
             return Err(Stop::Room);
         }
@@ -173,7 +173,7 @@ impl Lfs {
         }
         let log = &self.writer.log;
         let open = |segment| log.is_open(segment);
-        let (updates, emptied) = self.tables.usage.merge(&mut self.shelf, self.tables.epoch, &open);
+        let (updates, emptied) = self.tables.usage.merge(&mut self.shelf, self.tables.slots.epoch(), &open);
         self.count_died(&emptied);
         let block_bytes = self.geo.block_bytes;
         let mut staged = self.tables.usage.table.stage(&mut self.shelf, leaves, &updates, limit, block_bytes);
@@ -198,13 +198,13 @@ impl Lfs {
         (level, index): (u32, u64),
         len_sectors: u8,
     ) -> BlockPtr {
-        let ptr = BlockPtr { len_sectors, birth: self.tables.epoch, ..BlockPtr::HOLE };
+        let ptr = BlockPtr { len_sectors, birth: self.tables.slots.epoch(), ..BlockPtr::HOLE };
         writer.put_copy(ptr, staged.bytes(level, index))
     }
 
     /// Counts the segments that a checkpoint finds empty and that the cleaner did not empty.
     fn count_died(&mut self, emptied: &[SegmentId]) {
-        let cleaned = std::mem::take(&mut self.upkeep.cleaning.cleaned);
+        let cleaned = self.upkeep.cleaning.take_emptied();
         self.accounts.counters.segments_cleaned_empty +=
             emptied.iter().filter(|s| !cleaned.contains(s)).count() as u64;
     }
@@ -239,12 +239,10 @@ impl Lfs {
             self.tables.imap.table.root,
             self.tables.usage.table.root,
         );
-        self.writer.pins.note_emptied(self.tables.epoch, &emptied);
-        self.upkeep.discard.emptied.push((self.tables.epoch, emptied));
+        self.writer.pins.note_emptied(self.tables.slots.epoch(), &emptied);
+        self.upkeep.discard.note_emptied(self.tables.slots.epoch(), emptied);
         self.push_checkpoint(&checkpoint);
-        if std::mem::take(&mut self.upkeep.both_slots) && !is_on(Mutation::PointInOneSlot) {
-            self.tables.second_slot = Some(Checkpoint { epoch: self.tables.epoch, ..checkpoint });
-        }
+        self.tables.slots.repeat_if_wanted(checkpoint);
         self.begin_era(now);
         self.due.note_checkpoint(now);
     }
@@ -265,7 +263,7 @@ impl Lfs {
         }
         Checkpoint {
             uuid: self.sb.uuid,
-            epoch: self.tables.epoch,
+            epoch: self.tables.slots.epoch(),
             incarnation: self.writer.log.incarnation,
             clean,
             time: now,
@@ -300,7 +298,7 @@ impl Lfs {
             self.sb.checkpoint_at_bytes[slot],
             data,
         );
-        self.tables.epoch = Epoch(checkpoint.epoch.0 + 1);
+        self.tables.slots.queued(checkpoint.epoch);
     }
 }
 

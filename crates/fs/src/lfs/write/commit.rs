@@ -333,10 +333,10 @@ impl Lfs {
         match *item {
             Item::Block(ino, place, _) => {
                 let dirty = self.shelf.cache.dirty(&place.key(ino));
-                dirty.and_then(|dirty| dirty.moves).map_or(self.tables.epoch, |from| from.birth)
+                dirty.and_then(|dirty| dirty.moves).map_or(self.tables.slots.epoch(), |from| from.birth)
             }
             Item::Record(ino) => self.core(ino).record.birth,
-            Item::Freed(..) => self.tables.epoch,
+            Item::Freed(..) => self.tables.slots.epoch(),
         }
     }
 
@@ -394,7 +394,7 @@ impl Lfs {
         let is_whole_data = is_data && ptr.stored_bytes() == self.geo.block_bytes;
         let keep = self.options.cache_file_data || !is_whole_data;
         let LaidOut { buf, crc, dirty } = self.shelf.cache.lay_out(&key, keep);
-        let birth = dirty.moves.map_or(self.tables.epoch, |from| from.birth);
+        let birth = dirty.moves.map_or(self.tables.slots.epoch(), |from| from.birth);
         let ptr = BlockPtr { birth, ..ptr };
         let ptr = if is_data { writer.put_data(ptr, buf, crc) } else { writer.put_copy(ptr, &buf) };
         if let Some(from) = dirty.moves {
@@ -419,7 +419,7 @@ impl Lfs {
     fn write_record(&mut self, ino: InodeNo, ptr: BlockPtr, writer: &mut PartialWriter) -> Entry {
         let core = self.core(ino);
         let keeps_birth = core.only_moves && core.record.is_stored();
-        let birth = if keeps_birth { core.record.birth } else { self.tables.epoch };
+        let birth = if keeps_birth { core.record.birth } else { self.tables.slots.epoch() };
         let ptr = writer.put_own(BlockPtr { birth, ..ptr }, |out| core.encode(ino, out));
         self.files.clean(ino);
         let core = self.core_mut(ino);
@@ -456,7 +456,7 @@ impl Lfs {
             prev_crc: self.writer.log.prev_crc,
             incarnation: self.writer.log.incarnation,
             durable_through: self.writer.jobs.durable_serial(),
-            epoch: self.tables.epoch,
+            epoch: self.tables.slots.epoch(),
             flags,
             time: now,
             segment: plan.segment,
@@ -507,7 +507,7 @@ impl Lfs {
             is_pinned || log.is_taken(segment) || jobs.is_discarding(start_bytes)
         };
         let found =
-            self.tables.usage.find_ready(&mut self.shelf, self.tables.durable_epoch, missing, &taken)?;
+            self.tables.usage.find_ready(&mut self.shelf, self.tables.slots.durable(), missing, &taken)?;
         self.writer.log.fill_pool(found);
         let has_enough = self.writer.log.pool_len() >= needed;
         self.writer.pins.set_awaited(!has_enough && meets_pins.get());

@@ -17,6 +17,7 @@
 use crate::error::FsError;
 use crate::lfs::Lfs;
 use crate::lfs::base::geometry::Geometry;
+use crate::lfs::write::shrinking::Shrinking;
 use firnfs_format::Epoch;
 use firnfs_format::superblock::{LABEL_MAX_BYTES, SIZE_LIMIT_BYTES, Superblock};
 
@@ -79,7 +80,7 @@ impl Lfs {
         self.may_grow_to(size_bytes)?;
         self.sb.size_bytes = size_bytes;
         let geo = Geometry::new(&self.sb, size_bytes);
-        self.writer.growth = Some(Growth { geo, size_bytes, since: self.tables.epoch });
+        self.writer.growth = Some(Growth { geo, size_bytes, since: self.tables.slots.epoch() });
         self.due.note_change();
         Ok(())
     }
@@ -120,8 +121,7 @@ impl Lfs {
     /// Size and segments for a checkpoint that is being written.
     pub(in crate::lfs) fn stated_size(&self) -> (u64, u64) {
         let growth = self.writer.growth.as_ref().map(|growth| (growth.size_bytes, growth.geo.segments));
-        let smaller = self.writer.shrinking.as_ref().filter(|shrinking| shrinking.is_stated());
-        let smaller = smaller.map(|shrinking| (shrinking.size_bytes, shrinking.geo.segments));
+        let smaller = self.writer.shrinking().and_then(Shrinking::stated_size);
         growth.or(smaller).unwrap_or_else(|| self.size())
     }
 

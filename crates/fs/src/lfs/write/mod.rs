@@ -20,6 +20,7 @@ pub(in crate::lfs) mod shrinking;
 pub(in crate::lfs) mod sorting;
 
 use ahead::Ahead;
+use firnfs_format::Serial;
 use frozen::Frozen;
 use growth::Growth;
 use jobs::Jobs;
@@ -29,19 +30,46 @@ use shrinking::Shrinking;
 
 /// Where the log continues, the requests on their way to the device, and the segments that readers pin.
 ///
-/// Invariant: a segment is in at most one of these: open, in the pool, clean and free to be taken.
+/// Invariants: a segment is in at most one of these: open, in the pool, clean and free to be taken; the size changes in one direction at a
+/// time.
 pub(in crate::lfs) struct LogWriter {
     pub log: Log,
     pub jobs: Jobs,
     pub pins: Pins,
     /// Set while content is laid out ahead of a commit that is due.
-    pub ahead: Option<Ahead>,
+    ahead: Option<Ahead>,
     /// Set while a batch is laid out in steps.
-    pub frozen: Option<Frozen>,
+    frozen: Option<Frozen>,
     /// What is written counts only with the next point: see `held`.
-    pub is_held_back: bool,
+    is_held_back: bool,
     /// Set while not both checkpoint slots state the volume's new size.
-    pub growth: Option<Growth>,
+    growth: Option<Growth>,
     /// Set while the volume is about to become smaller.
-    pub shrinking: Option<Shrinking>,
+    shrinking: Option<Shrinking>,
+}
+
+impl LogWriter {
+    /// Continues that log, whose last durable serial is `durable`.
+    pub fn new(log: Log, durable: Serial) -> Self {
+        Self {
+            log,
+            jobs: Jobs::new(durable),
+            pins: Pins::default(),
+            ahead: None,
+            frozen: None,
+            is_held_back: false,
+            growth: None,
+            shrinking: None,
+        }
+    }
+
+    /// True while content is laid out ahead of a commit that is due.
+    pub fn is_ahead(&self) -> bool {
+        self.ahead.is_some()
+    }
+
+    /// True while what is written counts only with the next point.
+    pub fn is_held_back(&self) -> bool {
+        self.is_held_back
+    }
 }

@@ -53,7 +53,7 @@ impl Lfs {
     }
 
     fn present(&self, now: TimeNs) -> Present {
-        Present { epoch: self.tables.epoch, now, written_bytes: self.accounts.counters.user_bytes }
+        Present { epoch: self.tables.slots.epoch(), now, written_bytes: self.accounts.counters.user_bytes }
     }
 
     /// The epoch under way has just begun.
