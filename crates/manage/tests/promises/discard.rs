@@ -1,11 +1,12 @@
 //! Discard: emptied segments are returned to the device, but never one that a mount could still reach.
 
 use crate::support::{KIB, MIB, Mounted, make_volume, pattern};
+use firnfs::engine::{Engine, Job, Step};
 use firnfs::lfs::{Options, read_superblock};
 use firnfs_device::{AlignedBuf, Completion, Device, Geometry, MemDevice, Request, SparseImage, Tag};
-use firnfs_format::InodeNo;
 use firnfs_format::checkpoint::Checkpoint;
 use firnfs_format::superblock::{CHECKPOINT_SLOT_BYTES, Superblock};
+use firnfs_format::{InodeNo, TimeNs};
 use firnfs_manage::LogVolume;
 use firnfs_torture::ops::Rng;
 use std::sync::{Arc, Mutex};
@@ -174,6 +175,82 @@ fn the_next_mount_discards_segments_that_the_last_one_emptied_while_it_ended() {
         let left = device.image().pages();
         assert!(kept > 7_000 && left < kept / 8, "{left} of {kept} pages are left after {crashes_between}");
     }
+}
+
+/// A hold keeps emptied segments from being written and from being discarded. When it ends, the log may take them at once.
+#[test]
+fn what_is_written_where_a_hold_has_ended_is_not_discarded() {
+    const OLD_MIB: u64 = 12;
+    const NEW_MIB: u64 = 22;
+    let inner = MemDevice::new(2 * VOLUME_BYTES);
+    let device = Arc::new(Shredder { inner, after_discards: Mutex::default() });
+    make_volume(&*device, SEGMENT_BYTES);
+    let mounted = Mounted::new(device.clone(), Options { checkpoint_bytes: 256 * MIB, ..options(true) });
+    let checkpoint = || {
+        mounted.volume.run(|vfs, now| vfs.store_mut().checkpoint_now(now)).unwrap();
+        // Until it is durable.
+        mounted.idle_ms(1);
+    };
+    let old = mounted.create(InodeNo::ROOT, "old");
+    (0..OLD_MIB).for_each(|n| mounted.write(old, n * MIB, &pattern(n, MIB as usize)));
+    checkpoint();
+    let hold = mounted.volume.run(|vfs, now| Ok(vfs.store_mut().hold_snapshot(now)?.hold)).unwrap();
+    mounted.unlink(InodeNo::ROOT, "old");
+    for n in 0..3 {
+        mounted.create(InodeNo::ROOT, &format!("small{n}"));
+        checkpoint();
+    }
+    assert!(mounted.volume.run(|vfs, _| Ok(vfs.store_mut().release_snapshot(hold))).unwrap());
+    // More than the segments that the old file did not have.
+    let new = mounted.create(InodeNo::ROOT, "new");
+    for n in 0..NEW_MIB {
+        mounted.write(new, n * MIB, &pattern(100 + n, MIB as usize));
+        mounted.sync();
+    }
+    checkpoint();
+    mounted.close();
+    let mounted = Mounted::new(device, options(false));
+    let new = mounted.find(InodeNo::ROOT, "new").unwrap();
+    for n in 0..NEW_MIB {
+        let found = mounted.read(new, n * MIB, MIB as usize);
+        assert!(found == pattern(100 + n, MIB as usize), "MiB {n}");
+    }
+}
+
+/// A trim and background work may find the same segments.
+#[test]
+fn no_discard_is_queued_for_bytes_that_another_one_has() {
+    let device = prepared(MemDevice::new(VOLUME_BYTES));
+    let mounted = Mounted::new(device.clone(), options(false));
+    overwrite(&mounted, &mut Rng::new(9), 100);
+    mounted.close();
+    let mounted = Mounted::new(device, options(true));
+    mounted.create(InodeNo::ROOT, "new");
+    mounted.volume.run(|vfs, now| vfs.store_mut().checkpoint_now(now)).unwrap();
+    mounted.sync();
+    let discards = mounted
+        .volume
+        .run(|vfs, now| {
+            let later = TimeNs(now.0 + 10_000_000_000);
+            vfs.store_mut().trim(0)?;
+            while vfs.store_mut().step(later, false)? == Step::Worked {}
+            let store = vfs.store_mut();
+            let jobs: Vec<Job> = std::iter::from_fn(|| store.next_job()).collect();
+            let requests: Vec<_> = jobs.iter().map(Job::request).collect();
+            jobs.iter().for_each(|job| store.job_done(job.id, Ok(())));
+            Ok(requests)
+        })
+        .unwrap();
+    let mut ends: Vec<(u64, u64)> = discards
+        .into_iter()
+        .filter_map(|request| match request {
+            Request::Discard { at_bytes, len_bytes } => Some((at_bytes, at_bytes + len_bytes)),
+            _ => None,
+        })
+        .collect();
+    ends.sort_unstable();
+    assert!(ends.len() > 1, "{ends:?}");
+    assert!(ends.windows(2).all(|pair| pair[0].1 <= pair[1].0), "{ends:?}");
 }
 
 #[test]

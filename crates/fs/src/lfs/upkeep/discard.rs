@@ -1,15 +1,15 @@
 //! Discard: tells the device, if the options say so, which segments are empty.
 //!
 //! A segment found empty by checkpoint n is discarded when n + 1 is durable: then neither slot, nor roll-forward from either,
-//! reaches it. The previous mount had no time to discard the segments that it emptied last; a slow walk through the usage
+//! reaches it. If a hold keeps it longer, or n + 1 goes into both slots, the log may take it first: then it is not discarded. The previous mount had no time to discard the segments that it emptied last; a slow walk through the usage
 //! table finds them, a leaf in each idle step. An unmount leaves little to find: before its last checkpoint it writes another
 //! one.
 //!
 //! [`Lfs::trim`] discards all clean segments on request, whether they were ever written or not, and whether the mount discards
 //! by itself or not.
 //!
-//! Invariant: no segment is discarded in which a log is, or that is in the pool or pinned by a reader, and none is written
-//! while its discard is under way (`Jobs::is_discarding`).
+//! Invariants: no segment is discarded that a log has taken since it was found empty, or that a reader pins; none is written while its
+//! discard is under way (`Jobs::is_discarding`); and no two discards under way have the same bytes.
 
 use crate::error::{Outcome, Stop};
 use crate::lfs::Lfs;
@@ -18,12 +18,13 @@ use crate::lfs::base::occasion::Occasion;
 use crate::mutation::{Mutation, is_on};
 use firnfs_format::checkpoint::Checkpoint;
 use firnfs_format::{Epoch, SegmentId, TimeNs};
+use std::collections::BTreeMap;
 
 /// Segments to be discarded once checkpoints are durable, and the search for segments that earlier mounts emptied.
 #[derive(Default)]
 pub(in crate::lfs) struct Discard {
-    /// Segments found empty, by checkpoint, until they may be discarded.
-    emptied: Vec<(Epoch, Vec<SegmentId>)>,
+    /// Segments found empty, with the checkpoint that did, until they are discarded or written again.
+    emptied: BTreeMap<SegmentId, Epoch>,
     /// Next leaf of the usage table; `None` when the search has ended.
     next_leaf: Option<u64>,
     /// First and last checkpoint whose emptied segments may not have been discarded.
@@ -56,36 +57,48 @@ impl Discard {
 
     /// That checkpoint found these segments empty.
     pub(in crate::lfs) fn note_emptied(&mut self, found_by: Epoch, segments: Vec<SegmentId>) {
-        self.emptied.push((found_by, segments));
+        self.emptied.extend(segments.into_iter().map(|segment| (segment, found_by)));
+    }
+
+    /// The log will write to that segment before it is discarded.
+    pub(in crate::lfs) fn forget(&mut self, segment: SegmentId) {
+        self.emptied.remove(&segment);
+    }
+
+    /// Takes out the segments found empty before that checkpoint, in the order in which they were found.
+    fn take_found_before(&mut self, reusable: Epoch) -> Vec<SegmentId> {
+        let is_due = |found_by: Epoch| found_by < reusable || is_on(Mutation::DiscardAtOnce);
+        let mut due: Vec<_> = self.emptied.extract_if(.., |_, found_by| is_due(*found_by)).collect();
+        due.sort_by_key(|(_, found_by)| *found_by);
+        due.into_iter().map(|(segment, _)| segment).collect()
     }
 
     /// The volume ends before that segment.
     pub(in crate::lfs) fn end_at(&mut self, end: SegmentId) {
-        for (_, segments) in &mut self.emptied {
-            segments.retain(|segment| *segment < end);
-        }
+        self.emptied.split_off(&end);
     }
 }
 
 impl Lfs {
     fn discard_segment(&mut self, segment: SegmentId) {
-        let is_free = !self.writer.log.is_taken(segment) && !self.writer.pins.is_pinned(segment);
-        if self.options.discard && is_free {
-            let at_bytes = self.geo.device_bytes(self.geo.addr(segment, 0));
+        let at_bytes = self.geo.device_bytes(self.geo.addr(segment, 0));
+        if self.options.discard && self.may_discard(segment, at_bytes) {
             self.writer.jobs.push_discard(at_bytes, u64::from(self.geo.segment_bytes));
         }
+    }
+
+    /// False for a segment that a log or a reader uses, or that is being discarded already: after the first discard of two the log may
+    /// write there.
+    fn may_discard(&self, segment: SegmentId, at_bytes: u64) -> bool {
+        !self.writer.log.is_taken(segment)
+            && !self.writer.pins.is_pinned(segment)
+            && !self.writer.jobs.is_discarding(at_bytes)
     }
 
     /// Discards the segments that were found empty by checkpoints before the one that is durable now.
     pub(in crate::lfs) fn discard_emptied(&mut self, durable: Epoch) {
         let reusable = self.tables.usage.reusable_before(durable);
-        let ready: Vec<_> = self
-            .upkeep
-            .discard
-            .emptied
-            .extract_if(.., |(e, _)| e.0 < reusable.0 || is_on(Mutation::DiscardAtOnce))
-            .collect();
-        for segment in ready.into_iter().flat_map(|(_, segments)| segments) {
+        for segment in self.upkeep.discard.take_found_before(reusable) {
             self.discard_segment(segment);
         }
     }
@@ -154,8 +167,7 @@ impl Lfs {
         for (segment, entry) in entries {
             let at_bytes = self.geo.device_bytes(self.geo.addr(segment, 0));
             let is_clean = !entry.in_use && self.tables.usage.is_ready(&entry, self.tables.slots.durable());
-            let is_free = !self.writer.log.is_taken(segment) && !self.writer.pins.is_pinned(segment);
-            if !is_clean || !is_free || self.writer.jobs.is_discarding(at_bytes) {
+            if !is_clean || !self.may_discard(segment, at_bytes) {
                 continue;
             }
             trimmed.bytes += segment_bytes;

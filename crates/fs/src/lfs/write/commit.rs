@@ -508,6 +508,7 @@ impl Lfs {
         };
         let found =
             self.tables.usage.find_ready(&mut self.shelf, self.tables.slots.durable(), missing, &taken)?;
+        found.iter().for_each(|segment| self.upkeep.discard.forget(*segment));
         self.writer.log.fill_pool(found);
         let has_enough = self.writer.log.pool_len() >= needed;
         self.writer.pins.set_awaited(!has_enough && meets_pins.get());

@@ -149,10 +149,13 @@ impl Jobs {
         self.slot.is_some()
     }
 
-    /// Queues a discard of bytes on the device.
+    /// Queues a discard of bytes on the device; no other has any of them.
     pub fn push_discard(&mut self, at_bytes: u64, len_bytes: u64) {
+        debug_assert!(
+            !self.is_discarding(at_bytes) && !self.is_discarding(at_bytes + len_bytes - 1),
+            "one discard of a byte at a time"
+        );
         self.discards.push_back((at_bytes, len_bytes));
-        self.discarded(at_bytes);
         self.discarding.insert(at_bytes, at_bytes + len_bytes);
         self.discarding_bytes += len_bytes;
     }
