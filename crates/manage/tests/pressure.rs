@@ -15,6 +15,7 @@ use firnfs_format::InodeNo;
 const TINY_CACHE: Options = Options {
     cache_bytes: 4 << 20,
     write_threshold_bytes: 16 << 20,
+    held_indirect_bytes: 16 << 20,
     commit_step_items: 512,
     commit_interval_ms: 5_000,
     checkpoint_interval_ms: 30_000,

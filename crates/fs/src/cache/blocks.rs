@@ -86,6 +86,8 @@ pub struct BlockCache {
     map: ClockMap<BlockKey, CachedBlock>,
     bytes: u64,
     dirty_bytes: u64,
+    /// Of those, bytes of indirect blocks.
+    dirty_indirect_bytes: u64,
     /// The total charge of the dirty blocks.
     owed_bytes: u64,
 }
@@ -99,6 +101,11 @@ impl BlockCache {
     /// Bytes of the dirty blocks.
     pub fn dirty_bytes(&self) -> u64 {
         self.dirty_bytes
+    }
+
+    /// Bytes of the dirty indirect blocks.
+    pub fn dirty_indirect_bytes(&self) -> u64 {
+        self.dirty_indirect_bytes
     }
 
     /// The total charge of the dirty blocks: the space that they take in the log. Trimmed blocks take less there
@@ -164,17 +171,19 @@ impl BlockCache {
     fn insert(&mut self, key: BlockKey, block: CachedBlock) {
         self.bytes += block.bytes();
         self.dirty_bytes += block.dirty_bytes();
+        self.dirty_indirect_bytes += indirect(&key, block.dirty_bytes());
         self.owed_bytes += block.owed_bytes();
         // Metadata should outlive streams of data: a file's own blocks start cold.
         let is_data = key.level == 0 && key.fork == crate::store::Fork::Data;
         let old = self.map.insert(key, block, if is_data { 0 } else { 2 });
-        self.forget_bytes(old.as_ref());
+        self.forget_bytes(&key, old.as_ref());
     }
 
-    fn forget_bytes(&mut self, block: Option<&CachedBlock>) {
+    fn forget_bytes(&mut self, key: &BlockKey, block: Option<&CachedBlock>) {
         if let Some(block) = block {
             self.bytes -= block.bytes();
             self.dirty_bytes -= block.dirty_bytes();
+            self.dirty_indirect_bytes -= indirect(key, block.dirty_bytes());
             self.owed_bytes -= block.owed_bytes();
         }
     }
@@ -185,6 +194,7 @@ impl BlockCache {
         assert!(block.newer.is_none(), "{key:?} is dirty already");
         block.newer = Some(Box::new(Newer { dirty, crc: None }));
         self.dirty_bytes += block.dirty_bytes();
+        self.dirty_indirect_bytes += indirect(key, block.dirty_bytes());
         self.owed_bytes += block.owed_bytes();
     }
 
@@ -208,6 +218,7 @@ impl BlockCache {
         let (buf, newer) = if keep {
             let block = self.map.get(key).expect("dirty blocks stay in memory");
             self.dirty_bytes -= block.dirty_bytes();
+            self.dirty_indirect_bytes -= indirect(key, block.dirty_bytes());
             self.owed_bytes -= block.owed_bytes();
             (block.buf.clone(), block.newer.take())
         } else {
@@ -221,15 +232,20 @@ impl BlockCache {
     /// Drops a block, dirty or not.
     pub fn remove(&mut self, key: &BlockKey) -> Option<CachedBlock> {
         let block = self.map.remove(key);
-        self.forget_bytes(block.as_ref());
+        self.forget_bytes(key, block.as_ref());
         block
     }
 
     /// Drops cold clean blocks until at most `limit_bytes` remain, or only dirty blocks.
     pub fn shrink(&mut self, limit_bytes: u64) {
         while self.bytes > limit_bytes && self.bytes > self.dirty_bytes {
-            let Some((_, block)) = self.map.evict(|_, b| b.newer.is_none()) else { return };
-            self.forget_bytes(Some(&block));
+            let Some((key, block)) = self.map.evict(|_, b| b.newer.is_none()) else { return };
+            self.forget_bytes(&key, Some(&block));
         }
     }
+}
+
+/// The bytes, if they are an indirect block's.
+fn indirect(key: &BlockKey, bytes: u64) -> u64 {
+    if key.level > 0 { bytes } else { 0 }
 }

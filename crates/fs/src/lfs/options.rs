@@ -12,6 +12,10 @@ pub struct Options {
     pub cache_bytes: u64,
     /// Dirty bytes at which a commit starts by itself (the write threshold); at most an eighth of the memory.
     pub write_threshold_bytes: u64,
+    /// Dirty indirect blocks that stay in memory when a commit starts by the write threshold: random writes to a large file change
+    /// the same ones again and again. The next sync, checkpoint or commit by age writes them. At most an eighth of the memory;
+    /// 0: each commit writes them.
+    pub held_indirect_bytes: u64,
     /// About how many inodes and blocks one step of a commit lays out, at least 1: users' operations wait for no more than
     /// one step.
     pub commit_step_items: usize,
@@ -135,6 +139,7 @@ impl Default for Options {
         Self {
             cache_bytes: 256 << 20,
             write_threshold_bytes: 16 << 20,
+            held_indirect_bytes: 16 << 20,
             commit_step_items: 512,
             commit_interval_ms: 5_000,
             checkpoint_interval_ms: 30_000,
@@ -164,9 +169,18 @@ impl Options {
     pub(in crate::lfs) fn within_bounds(self) -> Self {
         let cache_bytes = self.cache_bytes.max(Self::CACHE_BYTES_LEAST);
         let write_threshold_bytes = self.write_threshold_bytes.clamp(4096, cache_bytes / 8);
+        let held_indirect_bytes = self.held_indirect_bytes.min(cache_bytes / 8);
         let commit_step_items = self.commit_step_items.max(1);
         let idle_bytes_per_s = self.idle_bytes_per_s.map(|rate| rate.max(Self::IDLE_RATE_LEAST));
         let slot_points = self.slot_points.clamp(2, MAX_SLOT_POINTS);
-        Self { cache_bytes, write_threshold_bytes, commit_step_items, idle_bytes_per_s, slot_points, ..self }
+        Self {
+            cache_bytes,
+            write_threshold_bytes,
+            held_indirect_bytes,
+            commit_step_items,
+            idle_bytes_per_s,
+            slot_points,
+            ..self
+        }
     }
 }

@@ -66,9 +66,13 @@ impl Profile {
     pub(super) fn options(self, cache_bytes: u64, write_threshold_bytes: u64) -> Options {
         let modern = Options { cache_bytes, ..Options::default() };
         match self {
-            Self::Of1993 => {
-                Options { write_threshold_bytes, commit_interval_ms: 30_000, coalesce_age_ms: None, ..modern }
-            }
+            Self::Of1993 => Options {
+                write_threshold_bytes,
+                held_indirect_bytes: 0,
+                commit_interval_ms: 30_000,
+                coalesce_age_ms: None,
+                ..modern
+            },
             Self::Modern => modern,
         }
     }

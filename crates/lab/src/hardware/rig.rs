@@ -156,7 +156,10 @@ impl Setup {
         };
         match self.cleaner {
             Cleaner::Today => options,
-            Cleaner::Informed(medium) => Options { medium, ..options },
+            Cleaner::Informed(medium) => {
+                let held_indirect_bytes = Options::default().held_indirect_bytes;
+                Options { medium, held_indirect_bytes, ..options }
+            }
             // A second request would take longer than any segment.
             Cleaner::OfBsd => Options {
                 placement: Some(PlacementName::One),

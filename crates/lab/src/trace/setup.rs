@@ -148,6 +148,7 @@ impl Setup {
         match self.cleaner {
             Cleaner::Today => base,
             Cleaner::Of1995 => Options {
+                held_indirect_bytes: 0,
                 checkpoint_interval_ms: u64::MAX / 4,
                 cleaning_policy: Policy::Greedy,
                 placement: Some(PlacementName::One),

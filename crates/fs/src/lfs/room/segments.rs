@@ -80,6 +80,11 @@ impl Room {
         self.dirty_bytes + more_bytes + self.tables_bytes <= free * self.usable_bytes * 3 / 4
     }
 
+    /// Bytes of dirty blocks that may stay in memory when a commit is due by size: users' writes are admitted by all that is dirty.
+    pub fn for_held_bytes(&self) -> u64 {
+        self.ready.saturating_sub(self.reserve) * self.usable_bytes / 4
+    }
+
     /// Clean segments that a pass of the cleaner may fill. It leaves those in which the logs will continue, one for each log
     /// for the last part of the pass's write, those of the checkpoint and the end of its write, and those for dirty data, which
     /// is written first, and to all logs too. And it fills no more than can be written at once: what it has turned dirty and cannot
@@ -90,6 +95,13 @@ impl Room {
             bytes => bytes.div_ceil(self.usable_bytes) + self.open_logs + 1,
         };
         self.ready.saturating_sub(2 * self.open_logs + self.checkpoint + dirty).min(self.takeable())
+    }
+
+    /// The same once users have written that many segments, and at least their dirty data. They take none of the reserve.
+    pub fn for_moves_after(&self, segments: u64) -> u64 {
+        let taken = segments.max(self.dirty_bytes.div_ceil(self.usable_bytes));
+        let ready = self.ready.saturating_sub(taken).max(self.ready.min(self.reserve));
+        Self { ready, dirty_bytes: 0, ..*self }.for_moves()
     }
 
     /// The same in idle time: users that come back find the clean segments for a few commits untouched.

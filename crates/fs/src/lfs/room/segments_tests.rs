@@ -413,3 +413,17 @@ proptest! {
         prop_assert!(ready.ready + CHECKPOINT >= found.clean(), "{found:?} {ready:?}");
     }
 }
+
+#[test]
+fn a_pass_expects_the_room_that_users_leave_while_it_reads() {
+    let room = Model::new(100, 3).room();
+    let with = |ready, dirty_bytes| Room { ready, dirty_bytes, reserve: RESERVE, ..room };
+    let at_reserve = with(RESERVE, 0).for_moves();
+    // Users take what is above the reserve, and nothing below it.
+    assert_eq!(with(RESERVE + 4, 0).for_moves_after(16), at_reserve);
+    assert_eq!(with(RESERVE, 5 * USABLE_BYTES).for_moves_after(16), at_reserve);
+    assert_eq!(with(RESERVE - 2, 0).for_moves_after(16), with(RESERVE - 2, 0).for_moves());
+    // Far above it they take that much, or what is dirty if it is more.
+    assert_eq!(with(RESERVE + 40, 0).for_moves_after(16), with(RESERVE + 24, 0).for_moves());
+    assert_eq!(with(RESERVE + 40, 20 * USABLE_BYTES).for_moves_after(16), with(RESERVE + 20, 0).for_moves());
+}

@@ -23,6 +23,7 @@ use crate::lfs::map::inode::BlockPlace;
 use crate::lfs::map::wanted::Wanted;
 use crate::lfs::room::segments::Room;
 use crate::lfs::room::throttle::Cleaned;
+use crate::lfs::upkeep::dirtied::Growth;
 use crate::lfs::upkeep::taken::{TakenVictims, WhyTaken};
 use crate::lfs::upkeep::victim::Victim;
 use crate::lfs::write::checkpoint::CHECKPOINT_SEGMENTS;
@@ -57,6 +58,8 @@ pub(in crate::lfs) enum Aim {
 #[derive(Default)]
 pub(in crate::lfs) struct Cleaning {
     victims: Vec<Victim>,
+    /// What the last pass made dirty.
+    growth: Growth,
     /// Bytes that were read and not counted yet: they count at the end of the pass. Otherwise a pass on demand could use up its
     /// share of the device before it has moved anything.
     read_bytes: u64,
@@ -276,10 +279,24 @@ impl Lfs {
     /// of it again, so segments of that log become empty by themselves: the metadata takes room (see [`Self::move_live`]) but
     /// is no loss. The summaries are.
     fn worthwhile(&self, room: &Room, ranked: Vec<Candidate>) -> Vec<Candidate> {
-        let victims = that_fit(ranked, self.pass_segments(room) * room.usable_bytes);
+        let mut victims = that_fit(ranked.clone(), self.expected_bytes(room));
+        if victims.is_empty() {
+            victims = that_fit(ranked, self.pass_segments(room) * room.usable_bytes);
+        }
         let live = victims.iter().map(|victim| u64::from(victim.live_bytes)).sum();
         let dead = victims.len() as u64 * u64::from(self.geo.segment_bytes) - live;
         if self.is_gain(live, dead) { victims } else { Vec::new() }
+    }
+
+    /// Live bytes for which a pass can expect room once its victims are here. While it reads, users go on writing, on demand as much
+    /// as it reads and down to the reserve; what it has read and has no room for then would be read in vain.
+    fn expected_bytes(&self, room: &Room) -> u64 {
+        if self.upkeep.cleaning.is_idle_pass {
+            return self.pass_segments(room) * room.usable_bytes;
+        }
+        let segments = room.for_moves_after(victims_at_once(&self.geo) as u64);
+        let room_bytes = segments * Log::certain_sectors(&self.geo) * u64::from(SECTOR_BYTES);
+        self.upkeep.cleaning.growth.fits_bytes(room_bytes)
     }
 
     /// Whether emptying segments with that many live and dead bytes gains more than the summaries of the moved blocks
@@ -476,12 +493,16 @@ impl Lfs {
         let spare_segments = self.pass_segments(&self.room_now());
         let room_bytes = spare_segments * Log::certain_sectors(&self.geo) * u64::from(SECTOR_BYTES);
         let victims = std::mem::take(&mut self.upkeep.cleaning.victims);
+        let before_bytes = self.taken_log_bytes();
         let (mut moved_bytes, mut cleaned, mut in_part) = (0, 0, 0);
         for victim in victims {
-            // The sum so far is exact and includes all metadata. The next victim may make as much metadata dirty as it has
-            // data.
+            // The sum so far is exact and includes all metadata.
             let taken_bytes = self.taken_log_bytes();
-            if cleaned > 0 && taken_bytes + 2 * u64::from(victim.candidate.live_bytes) > room_bytes {
+            let of_victim = live.iter().filter(|(segment, _)| *segment == victim.segment());
+            let more_bytes = self.turns_dirty_bytes(of_victim.map(|(_, entry)| entry));
+            // Metadata is at most as much again.
+            let more_bytes = more_bytes.min(2 * u64::from(victim.candidate.live_bytes));
+            if cleaned > 0 && taken_bytes + more_bytes > room_bytes {
                 break;
             }
             self.learn(now, victim.candidate.log, victim.candidate.written);
@@ -493,6 +514,8 @@ impl Lfs {
             cleaned += 1;
             in_part += u64::from(!victim.is_whole(&self.geo));
         }
+        let dirtied_bytes = self.taken_log_bytes().saturating_sub(before_bytes);
+        self.upkeep.cleaning.growth = Growth { moved_bytes, dirtied_bytes };
         self.upkeep.cleaning.wants_checkpoint = true;
         // If clean segments are short after all, the blocks stay dirty and the next commit writes them.
         if !self.freeze(now, Scope::All, Cause::Cleaning)? {

@@ -1,5 +1,5 @@
-//! Background work, one bounded step at a time (`step`): cleaning (`clean`, `victim`, and `port` for cleaners outside), freeing the blocks
-//! of deleted files (`reap`), putting scattered files in order (`coalesce`, planned by `coalesce_plan`, found by `seams`,
+//! Background work, one bounded step at a time (`step`): cleaning (`clean`, `victim`, `dirtied`, and `port` for cleaners outside), freeing the
+//! blocks of deleted files (`reap`), putting scattered files in order (`coalesce`, planned by `coalesce_plan`, found by `seams`,
 //! `hints` and `survey`), discarding (`discard`), emptying the end of the volume (`shrink`), copying what retained points see (`keep`),
 //! dropping them (`forget`), and deleting clones (`erase`). `taken` remembers the last victims. `idle` knows when the volume is idle, `snapshot` holds a state
 //! for a check.
@@ -7,6 +7,7 @@
 pub(in crate::lfs) mod clean;
 pub(in crate::lfs) mod coalesce;
 pub(in crate::lfs) mod coalesce_plan;
+mod dirtied;
 pub(in crate::lfs) mod discard;
 pub(in crate::lfs) mod erase;
 pub(in crate::lfs) mod forget;

@@ -22,12 +22,12 @@ const LOOK_AGAIN_MS: u64 = 60_000;
 impl Lfs {
     /// True while at least twice the write threshold is dirty: writers have to wait.
     pub(in crate::lfs) fn must_wait(&self) -> bool {
-        self.dirty_bytes() >= 2 * self.options.write_threshold_bytes
+        self.committable_bytes() >= 2 * self.options.write_threshold_bytes
     }
 
     /// Whether background work is due because of recent operations (not because time has passed).
     pub(in crate::lfs) fn work_pressure(&self) -> Pressure {
-        let due = self.dirty_bytes() >= self.options.write_threshold_bytes
+        let due = self.committable_bytes() >= self.options.write_threshold_bytes
             || self.writer.is_ahead()
             || self.has_frozen()
             || self.files.reap_len() > 0
@@ -107,7 +107,7 @@ impl Lfs {
         self.shrink_memory();
         let is_device_behind = self.writer.jobs.in_flight_bytes() >= 2 * self.options.write_threshold_bytes;
         if self.has_frozen() {
-            return if is_device_behind { Ok(Step::Waiting) } else { self.background_commit(now) };
+            return if is_device_behind { Ok(Step::Waiting) } else { self.background_commit(now, true) };
         }
         if self.reap_step()? {
             return Ok(Step::Worked);
@@ -125,9 +125,10 @@ impl Lfs {
         if self.forget_step(now)? || self.erase_step()? {
             return Ok(Step::Worked);
         }
-        let is_due = room.dirty_bytes >= self.commit_from_bytes(&room, pressed).max(1);
+        let dirty_bytes = if pressed { room.dirty_bytes } else { self.committable_bytes() };
+        let is_due = dirty_bytes >= self.commit_from_bytes(&room, pressed).max(1);
         if is_due || self.writer.is_ahead() {
-            return self.background_commit(now);
+            return self.background_commit(now, pressed);
         }
         if self.checkpoint_due_by_size() && !self.writer.jobs.checkpoint_under_way() {
             if self.background_checkpoint(now, Occasion::Due)? == Step::Worked {
@@ -145,7 +146,7 @@ impl Lfs {
             if may_be_point && self.background_checkpoint(now, Occasion::Due)? == Step::Worked {
                 return Ok(Step::Worked);
             }
-            let step = self.background_commit(now)?;
+            let step = self.background_commit(now, true)?;
             if self.dirty_bytes() == 0 {
                 self.writer.jobs.want(self.writer.log.serial);
                 self.due.note_clean(self.writer.log.serial, self.writer.jobs.durable_serial());
@@ -174,15 +175,21 @@ impl Lfs {
 
     /// Dirty bytes from which a commit is due. When clean segments are short, or an operation waits for room, they are written a
     /// little at a time: the cleaner has only the segments that they leave, and whoever waits need not wait until there is room for
-    /// all of them. But not less at a time: each commit writes the blocks again that lead to what it writes (decision 0207 has
-    /// figures).
+    /// all of them. But half a segment at least, if nobody waits, and not less than needed: each commit writes the blocks again that lead
+    /// to what it writes (decisions 0120 and 0207 have figures).
     fn commit_from_bytes(&self, room: &Room, pressed: bool) -> u64 {
         let threshold = self.options.write_threshold_bytes;
-        if pressed || room.is_short() { threshold / 4 } else { threshold }
+        let (part, least) = (threshold / 4, threshold.min(u64::from(self.geo.segment_bytes) / 2));
+        match (pressed, room.is_short()) {
+            (true, _) => part,
+            (false, true) => part.max(least),
+            (false, false) => threshold,
+        }
     }
 
-    fn background_commit(&mut self, now: TimeNs) -> Outcome<Step> {
-        match self.commit_part(now) {
+    /// The next part of a commit. `is_whole`: indirect blocks do not stay in memory.
+    fn background_commit(&mut self, now: TimeNs, is_whole: bool) -> Outcome<Step> {
+        match self.commit_part(now, is_whole) {
             Ok(()) => Ok(Step::Worked),
             // No clean segment at hand: room has to be made first.
             Err(Stop::Room) => {
@@ -194,7 +201,10 @@ impl Lfs {
     }
 
     /// The next part of a commit that is due, or all of it if it is small.
-    fn commit_part(&mut self, now: TimeNs) -> Outcome<()> {
+    fn commit_part(&mut self, now: TimeNs, is_whole: bool) -> Outcome<()> {
+        if !is_whole && self.content_step(now)? {
+            return Ok(());
+        }
         if self.prepare(now, Scope::All, Cause::Due, &mut Preparation::default())? == Prepared::Part {
             return Ok(());
         }

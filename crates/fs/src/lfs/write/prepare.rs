@@ -12,7 +12,32 @@ use crate::lfs::write::commit::Cause;
 use crate::store::{Preparation, Prepared, Scope, Ticket};
 use firnfs_format::TimeNs;
 
+/// A commit by size goes on to its batch if more than this part of the write threshold is left after the content of large
+/// files, beside indirect blocks that may stay in memory.
+const BATCH_PART: u64 = 4;
+
 impl Lfs {
+    /// A step of a commit by size that may leave indirect blocks in memory: lays out content of large files, or ends the commit if
+    /// little else is left. False if the commit goes on to its batch.
+    ///
+    /// # Errors
+    /// As [`Self::commit_scope`].
+    pub(in crate::lfs) fn content_step(&mut self, now: TimeNs) -> Outcome<bool> {
+        if self.has_frozen() || self.options.held_indirect_bytes == 0 {
+            return Ok(false);
+        }
+        let dirty_blocks = self.shelf.cache.dirty_bytes() / u64::from(self.geo.block_bytes);
+        if self.write_ahead(now, dirty_blocks as usize)? > 0 {
+            return Ok(true);
+        }
+        let has_begun = self.writer.ahead.as_ref().is_some_and(|ahead| ahead.has_begun);
+        let is_over = has_begun && self.committable_bytes() < self.options.write_threshold_bytes / BATCH_PART;
+        if is_over {
+            self.writer.ahead = None;
+        }
+        Ok(is_over)
+    }
+
     /// Does the next part.
     ///
     /// # Errors

@@ -150,6 +150,7 @@ fn options(segment_bytes: u32) -> Options {
     Options {
         cache_bytes: CACHE_BYTES,
         write_threshold_bytes: u64::from(segment_bytes),
+        held_indirect_bytes: 0,
         commit_interval_ms: INTERVAL_MS,
         checkpoint_interval_ms: INTERVAL_MS,
         cache_file_data: false,
