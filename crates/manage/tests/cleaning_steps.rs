@@ -130,7 +130,7 @@ fn history(seed: u64) -> u64 {
 fn nothing_synced_is_lost_however_users_and_the_cleaner_take_turns() {
     for seed in 0..5 {
         let cleaned = history(seed);
-        assert!(cleaned > 500, "seed {seed}: {cleaned} segments cleaned");
+        assert!(cleaned > 400, "seed {seed}: {cleaned} segments cleaned");
     }
 }
 
