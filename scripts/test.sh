@@ -59,9 +59,9 @@ step_docs() {
         cargo doc --workspace --no-deps --document-private-items --locked
 }
 
-# Every fuzzer for 15 s; each finding is printed with the command that runs it again.
+# Every fuzzer for 25 s; each finding is printed with the command that runs it again.
 step_fuzz() {
-    scripts/fuzz.sh 15
+    scripts/fuzz.sh 25
 }
 
 step_conformance() {
@@ -82,7 +82,7 @@ done
 
 # Minutes that each step may take on two cores from a bare clone. They add up to 50.
 declare -A BUDGET_MIN=(
-    [format]=1 [lint]=3 [unit]=23 [interleavings]=3 [crash]=3 [aging]=2 [docs]=1 [fuzz]=6 [conformance]=8
+    [format]=1 [lint]=3 [unit]=21 [interleavings]=3 [crash]=3 [aging]=2 [docs]=1 [fuzz]=8 [conformance]=8
 )
 
 steps=("$@")

@@ -44,7 +44,7 @@ impl Idle {
             })
             .collect();
         let mut state = 3u64;
-        for n in 0..6000u64 {
+        for n in 0..7000u64 {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             let (ino, at) = (files[(state >> 33) as usize % 40], (state >> 50) % 256 * 4096);
             self.volume.write_all(ino, at, &pattern(n, 4096), false).unwrap();
@@ -53,8 +53,6 @@ impl Idle {
             }
         }
         unlink(&self.volume, InodeNo::ROOT, "f5").unwrap();
-        // What is due on demand is not left for the idle time.
-        self.volume.background().unwrap();
     }
 
     /// Lets time pass as a driver would; returns the number of calls.
@@ -177,7 +175,7 @@ fn idle_work_keeps_to_its_rate_and_does_as_much_in_the_end() {
         let cleaned = idle.counters().segments_cleaned - before.segments_cleaned;
         (cleaned, idle.ready_segments(), slowest)
     });
-    assert!(free.0 > 10 && held.0 > 10, "{} segments without a rate, {} with one", free.0, held.0);
+    assert!(free.0 > 10 && held.0 >= free.0, "{} segments without a rate, {} with one", free.0, held.0);
     assert!(held.1 >= free.1, "{} clean segments without a rate, {} with one", free.1, held.1);
     assert!(free.2 > 16 << 20, "without a rate it takes {} bytes more than that", free.2);
     assert!(held.2 <= 8 << 20, "{} bytes ahead of its rate: more than one pass", held.2);

@@ -273,7 +273,8 @@ impl Store for Lfs {
         if demand.growth_bytes > 0 && !self.has_space(demand.growth_bytes) {
             self.no_space()?;
         }
-        if !self.room_now().admits(demand.log_bytes) || self.must_wait() {
+        let room = self.room_now();
+        if !room.admits(demand.log_bytes) || self.must_wait(&room) {
             return Err(Stop::Room);
         }
         self.operation.is_names = kind == OpKind::Names;

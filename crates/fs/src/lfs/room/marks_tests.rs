@@ -20,6 +20,7 @@ fn room(thresholds: Thresholds) -> Room {
         usable_bytes: 1000,
         segment_bytes: 1048,
         dirty_bytes: 0,
+        holdable_bytes: 0,
         tables_bytes: 0,
         burst_bytes: 0,
         thresholds,

@@ -64,6 +64,8 @@ pub(in crate::lfs) struct Room {
     pub segment_bytes: u64,
     /// Dirty bytes.
     pub dirty_bytes: u64,
+    /// Of those, bytes of indirect blocks that a commit by size may leave in memory, as far as the options go.
+    pub holdable_bytes: u64,
     /// Bytes of changed table blocks for which the reserve has no room.
     pub tables_bytes: u64,
     /// The largest recent burst of users' writes, in bytes.
@@ -80,9 +82,11 @@ impl Room {
         self.dirty_bytes + more_bytes + self.tables_bytes <= free * self.usable_bytes * 3 / 4
     }
 
-    /// Bytes of dirty blocks that may stay in memory when a commit is due by size: users' writes are admitted by all that is dirty.
-    pub fn for_held_bytes(&self) -> u64 {
-        self.ready.saturating_sub(self.reserve) * self.usable_bytes / 4
+    /// Dirty bytes that count towards the write threshold: all but the indirect blocks that may stay in memory. Those are at most a
+    /// quarter of the room above the reserve, because users' writes are admitted by all that is dirty ([`Self::admits`]).
+    pub fn committable_bytes(&self) -> u64 {
+        let free_bytes = self.ready.saturating_sub(self.reserve) * self.usable_bytes;
+        self.dirty_bytes - self.holdable_bytes.min(free_bytes / 4)
     }
 
     /// Clean segments that a pass of the cleaner may fill. It leaves those in which the logs will continue, one for each log

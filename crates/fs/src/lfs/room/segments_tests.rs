@@ -116,6 +116,7 @@ impl Model {
             usable_bytes: USABLE_BYTES,
             segment_bytes: SEGMENT_BYTES,
             dirty_bytes: self.dirty_bytes,
+            holdable_bytes: self.dirty_bytes / 2,
             tables_bytes: 0,
             burst_bytes: 0,
             thresholds: self.thresholds,
@@ -426,4 +427,20 @@ fn a_pass_expects_the_room_that_users_leave_while_it_reads() {
     // Far above it they take that much, or what is dirty if it is more.
     assert_eq!(with(RESERVE + 40, 0).for_moves_after(16), with(RESERVE + 24, 0).for_moves());
     assert_eq!(with(RESERVE + 40, 20 * USABLE_BYTES).for_moves_after(16), with(RESERVE + 20, 0).for_moves());
+}
+
+#[test]
+fn indirect_blocks_stay_in_memory_within_a_quarter_of_the_room_above_the_reserve() {
+    let room = Model::new(100, 3).room();
+    let with = |ready, dirty_bytes, holdable_bytes| Room {
+        ready,
+        dirty_bytes,
+        holdable_bytes,
+        reserve: RESERVE,
+        ..room
+    };
+    assert_eq!(with(RESERVE + 8, 10 * USABLE_BYTES, USABLE_BYTES).committable_bytes(), 9 * USABLE_BYTES);
+    assert_eq!(with(RESERVE + 8, 10 * USABLE_BYTES, 5 * USABLE_BYTES).committable_bytes(), 8 * USABLE_BYTES);
+    assert_eq!(with(RESERVE, USABLE_BYTES, USABLE_BYTES).committable_bytes(), USABLE_BYTES);
+    assert_eq!(with(RESERVE - 1, USABLE_BYTES, USABLE_BYTES).committable_bytes(), USABLE_BYTES);
 }

@@ -180,13 +180,6 @@ impl Lfs {
         self.shelf.cache.dirty_bytes() + self.files.dirty_record_bytes() + freed
     }
 
-    /// Dirty bytes that count towards the write threshold: all but the indirect blocks that may stay in memory. Those are at most a
-    /// quarter of the room above the reserve, because users' writes are admitted by all that is dirty ([`Room::admits`]).
-    pub(in crate::lfs) fn committable_bytes(&self) -> u64 {
-        let held_bytes = self.options.held_indirect_bytes.min(self.room_now().for_held_bytes());
-        self.dirty_bytes() - self.shelf.cache.dirty_indirect_bytes().min(held_bytes)
-    }
-
     /// An upper bound of the bytes that dirty data and the tables will take in the log. They take more in memory: an indirect
     /// block of a short file is trimmed to a sector in the log. A pass that counted the memory would move so little that its
     /// checkpoints would use up its gain.
@@ -229,6 +222,7 @@ impl Lfs {
             usable_bytes: usable_bytes(&self.geo),
             segment_bytes,
             dirty_bytes: self.dirty_bytes(),
+            holdable_bytes: self.shelf.cache.dirty_indirect_bytes().min(self.options.held_indirect_bytes),
             tables_bytes: self.changed_table_bytes().saturating_sub(self.table_reserve_bytes()),
             burst_bytes: self.largest_burst_bytes(),
             thresholds: self.options.thresholds,

@@ -45,7 +45,7 @@ impl Branches {
         }
     }
 
-    /// That clone is made with the next checkpoint.
+    /// Has the next checkpoint make a clone.
     pub fn request(&mut self, branch: Branch) {
         self.requested = Some(branch);
     }

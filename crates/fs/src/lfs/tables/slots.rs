@@ -20,7 +20,7 @@ pub(in crate::lfs) struct Slots {
 }
 
 impl Slots {
-    /// That checkpoint is on the device.
+    /// For a volume whose newest checkpoint on the device is this one.
     pub fn new(durable: Epoch) -> Self {
         Self { next: Epoch(durable.0 + 1), durable, wants_both: false, second: None }
     }
@@ -46,7 +46,7 @@ impl Slots {
         self.wants_both = true;
     }
 
-    /// That checkpoint is under way.
+    /// Notes that a checkpoint is under way.
     pub fn queued(&mut self, epoch: Epoch) {
         self.next = Epoch(epoch.0 + 1);
     }
@@ -63,7 +63,7 @@ impl Slots {
         self.second = Some(Checkpoint { epoch: self.next, ..checkpoint });
     }
 
-    /// That checkpoint is durable. Returns the one to be written next.
+    /// Notes that a checkpoint is durable. Returns the one to be written next.
     pub fn landed(&mut self, epoch: Epoch) -> Option<Checkpoint> {
         debug_assert!(epoch < self.next, "a checkpoint is queued before it is durable");
         self.durable = epoch;

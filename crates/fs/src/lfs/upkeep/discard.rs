@@ -55,7 +55,7 @@ impl Discard {
         Self { next_leaf: Some(0), emptied_by: (oldest, base.epoch), ..Self::default() }
     }
 
-    /// That checkpoint found these segments empty.
+    /// Notes the segments that a checkpoint found empty.
     pub(in crate::lfs) fn note_emptied(&mut self, found_by: Epoch, segments: Vec<SegmentId>) {
         self.emptied.extend(segments.into_iter().map(|segment| (segment, found_by)));
     }

@@ -1,9 +1,10 @@
-//! Background work, one bounded step at a time (`step`): cleaning (`clean`, `victim`, `dirtied`, and `port` for cleaners outside), freeing the
+//! Background work, one bounded step at a time (`step`): cleaning (`choose`, `clean`, `victim`, `dirtied`, and `port` for cleaners outside), freeing the
 //! blocks of deleted files (`reap`), putting scattered files in order (`coalesce`, planned by `coalesce_plan`, found by `seams`,
 //! `hints` and `survey`), discarding (`discard`), emptying the end of the volume (`shrink`), copying what retained points see (`keep`),
 //! dropping them (`forget`), and deleting clones (`erase`). `taken` remembers the last victims. `idle` knows when the volume is idle, `snapshot` holds a state
 //! for a check.
 
+pub(in crate::lfs) mod choose;
 pub(in crate::lfs) mod clean;
 pub(in crate::lfs) mod coalesce;
 pub(in crate::lfs) mod coalesce_plan;

@@ -21,13 +21,14 @@ const LOOK_AGAIN_MS: u64 = 60_000;
 
 impl Lfs {
     /// True while at least twice the write threshold is dirty: writers have to wait.
-    pub(in crate::lfs) fn must_wait(&self) -> bool {
-        self.committable_bytes() >= 2 * self.options.write_threshold_bytes
+    pub(in crate::lfs) fn must_wait(&self, room: &Room) -> bool {
+        room.committable_bytes() >= 2 * self.options.write_threshold_bytes
     }
 
     /// Whether background work is due because of recent operations (not because time has passed).
     pub(in crate::lfs) fn work_pressure(&self) -> Pressure {
-        let due = self.committable_bytes() >= self.options.write_threshold_bytes
+        let room = self.room_now();
+        let due = room.committable_bytes() >= self.options.write_threshold_bytes
             || self.writer.is_ahead()
             || self.has_frozen()
             || self.files.reap_len() > 0
@@ -35,14 +36,13 @@ impl Lfs {
             || self.tables.points.are_dropping()
             || self.erases()
             || self.checkpoint_due_by_size()
-            || self.is_room_due();
+            || self.is_room_due(&room);
         if due && self.standing.may_write() { Pressure::Due } else { Pressure::None }
     }
 
     /// Whether room has to be made on demand, and can be.
-    fn is_room_due(&self) -> bool {
-        let room = self.room_now();
-        self.wants_room(&room) && (self.has_room_waiting(&room) || self.may_clean_on_demand(&room, false))
+    fn is_room_due(&self, room: &Room) -> bool {
+        self.wants_room(room) && (self.has_room_waiting(room) || self.may_clean_on_demand(room, false))
     }
 
     pub(in crate::lfs) fn checkpoint_due_by_size(&self) -> bool {
@@ -125,7 +125,7 @@ impl Lfs {
         if self.forget_step(now)? || self.erase_step()? {
             return Ok(Step::Worked);
         }
-        let dirty_bytes = if pressed { room.dirty_bytes } else { self.committable_bytes() };
+        let dirty_bytes = if pressed { room.dirty_bytes } else { room.committable_bytes() };
         let is_due = dirty_bytes >= self.commit_from_bytes(&room, pressed).max(1);
         if is_due || self.writer.is_ahead() {
             return self.background_commit(now, pressed);

@@ -31,7 +31,8 @@ impl Lfs {
             return Ok(true);
         }
         let has_begun = self.writer.ahead.as_ref().is_some_and(|ahead| ahead.has_begun);
-        let is_over = has_begun && self.committable_bytes() < self.options.write_threshold_bytes / BATCH_PART;
+        let is_over = has_begun
+            && self.room_now().committable_bytes() < self.options.write_threshold_bytes / BATCH_PART;
         if is_over {
             self.writer.ahead = None;
         }
