@@ -8,7 +8,7 @@ use firnfs::FsError;
 use firnfs::check::From;
 use firnfs::inode::Kind;
 use firnfs::lfs::port::{BlockInfo, Emptiness, Fate};
-use firnfs::lfs::{Lfs, Options};
+use firnfs::lfs::{Lfs, Options, WhyTaken};
 use firnfs::store::{Preparation, Scope};
 use firnfs_device::{AlignedBuf, Device};
 use firnfs_format::summary::{Entry, EntryKind};
@@ -120,6 +120,36 @@ fn bmapv_tells_live_blocks_from_dead_ones_and_moving_the_live_ones_empties_the_s
     let after = fixture.volume.run(|vfs, _| Ok(*vfs.store().counters())).unwrap();
     assert_eq!(after.segments_cleaned, before.segments_cleaned + 1);
     assert_eq!(after.cleaner_moved_bytes, before.cleaner_moved_bytes + marked.moved_bytes);
+    fixture.assert_intact();
+    fixture.reopened(true);
+}
+
+/// Blocks of one victim take records in another one along, so the other one has fewer live bytes when its turn comes.
+#[test]
+fn each_victim_of_a_request_counts_also_if_an_earlier_one_took_blocks_of_it_along() {
+    let fixture = Fixture::new(64 << 20);
+    // Until the segment with the records is full.
+    for n in 0..8000 {
+        create(&fixture.volume, InodeNo::ROOT, &format!("later{n}"), Kind::Regular);
+    }
+    fixture.volume.sync(Scope::All).unwrap();
+    let holds_records = |segment: &SegmentId| {
+        let blocks = live_blocks(&fixture, *segment);
+        let mut records = blocks.iter().filter(|block| matches!(block.kind, EntryKind::Inode { .. }));
+        records.any(|record| fixture.files.contains_key(&record.ino))
+    };
+    // A request moves them in the order of their numbers.
+    let with_records = fixture.candidates().into_iter().filter(holds_records).max().unwrap();
+    let others = fixture.candidates().into_iter().filter(|segment| *segment < with_records).take(3);
+    let victims: Vec<SegmentId> = others.chain([with_records]).collect();
+    let live: Vec<BlockInfo> = victims.iter().flat_map(|victim| live_blocks(&fixture, *victim)).collect();
+    let counters = || fixture.volume.run(|vfs, _| Ok(*vfs.store().counters())).unwrap();
+    let taken = || fixture.volume.run(|vfs, _| Ok(vfs.store().taken_for(WhyTaken::Asked))).unwrap();
+    let before = counters();
+    let marked = fixture.volume.markv(&live).unwrap();
+    assert!(marked.fates.iter().all(|fate| *fate == Fate::Moved), "{:?}", marked.fates);
+    assert_eq!(counters().segments_cleaned, before.segments_cleaned + victims.len() as u64);
+    assert_eq!((taken().segments, taken().live_bytes), (victims.len() as u64, marked.moved_bytes));
     fixture.assert_intact();
     fixture.reopened(true);
 }

@@ -308,17 +308,25 @@ impl Lfs {
         };
         let mut moved = Vec::new();
         let mut emptied = Vec::new();
+        // Before anything moves: a block that moves takes the indirect blocks and the record above it along, out of any segment.
+        let emptying = |(&segment, &bytes): (&SegmentId, &u64)| {
+            let facts = self.facts_of(segment).filter(|facts| u64::from(facts.live_bytes) == bytes);
+            facts.map(|facts| (segment, facts))
+        };
+        let victims: BTreeMap<SegmentId, Candidate> = live_bytes.iter().filter_map(emptying).collect();
         for (segment, bytes) in live_bytes {
+            let victim = victims.get(&segment).copied();
             // The sum so far is exact and includes all metadata. The next segment may make as much metadata dirty as it has
             // data.
             let taken_bytes = self.taken_log_bytes();
             let drags_bytes = if moved.is_empty() { bytes } else { taken_bytes + 2 * bytes };
-            let spare_segments = room.for_asked_moves(self.gives_room(segment, bytes));
+            let dead_bytes = u64::from(self.geo.segment_bytes).saturating_sub(bytes);
+            let gives_room = victim.is_some() && self.is_gain(bytes, dead_bytes);
+            let spare_segments = room.for_asked_moves(gives_room);
             if drags_bytes > spare_segments * room.usable_bytes {
                 continue;
             }
             self.learn_of(now, segment);
-            let victim = self.facts_of(segment).filter(|facts| u64::from(facts.live_bytes) == bytes);
             let mut empties = victim.is_some();
             for (fate, entry) in marked.fates.iter_mut().zip(judged) {
                 let Some(entry) = entry.as_ref().ok().filter(|e| self.geo.segment_of(e.ptr.addr) == segment)
@@ -348,18 +356,7 @@ impl Lfs {
         marked
     }
 
-    /// Whether moving that many live bytes empties a segment and gains space.
-    fn gives_room(&mut self, segment: SegmentId, moving_bytes: u64) -> bool {
-        let Some(live_bytes) = self.live_bytes_of(segment) else { return false };
-        let dead_bytes = u64::from(self.geo.segment_bytes).saturating_sub(live_bytes);
-        moving_bytes == live_bytes && self.is_gain(live_bytes, dead_bytes)
-    }
-
-    /// Live bytes of a segment; `None` if its entry is not in memory.
-    fn live_bytes_of(&mut self, segment: SegmentId) -> Option<u64> {
-        self.facts_of(segment).map(|facts| u64::from(facts.live_bytes))
-    }
-
+    /// What the usage table says of a segment; `None` if its entry is not in memory.
     fn facts_of(&mut self, segment: SegmentId) -> Option<Candidate> {
         let usage = self.tables.usage.get(&mut self.shelf, segment).ok()?;
         let UsageEntry { live_bytes, written, youngest, log, .. } = usage;
