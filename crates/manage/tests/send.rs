@@ -16,6 +16,7 @@ use firnfs_torture::crash::{self, Explorer, Firn, Limits};
 use firnfs_volume::Volume;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -484,6 +485,95 @@ fn a_send_reads_little_more_than_what_has_changed() {
     let read_bytes = counted.counts().read_bytes - before_bytes;
     assert_eq!(sent.content_bytes, 400_000);
     assert!(read_bytes * 10 <= sent.content_bytes * 12, "{read_bytes} bytes read");
+}
+
+/// A source with these changes between two states, and a replica that receives both.
+fn assert_change_is_sent(first: impl Fn(&Volume<Lfs>), second: impl Fn(&Volume<Lfs>)) {
+    let (mut source, replica) = (Source::new(0), new_device(2));
+    first(&source.volume);
+    source.point();
+    second(&source.volume);
+    source.point();
+    receive_into(&replica, &source.stream(None, 0, 0), "p0").unwrap();
+    assert_is(&replica, &source.points[0].1);
+    receive_into(&replica, &source.stream(Some(0), 1, 0), "p1").unwrap();
+    assert_is(&replica, &source.points[1].1);
+}
+
+fn make_file(volume: &Volume<Lfs>, name: &[u8]) -> InodeNo {
+    let node = NewNode { kind: Kind::Regular, mode: 0o644, rdev: 0, target: &[] };
+    volume.run(|vfs, now| vfs.make(now, ROOT, InodeNo::ROOT, name, node, false)).unwrap().ino
+}
+
+fn only_file(volume: &Volume<Lfs>) -> InodeNo {
+    children(volume, InodeNo::ROOT)[0].1
+}
+
+#[test]
+fn a_hole_is_sent_where_the_older_record_had_content() {
+    let small =
+        |volume: &Volume<Lfs>| volume.write_all(make_file(volume, b"f"), 0, &[7; 100], false).unwrap();
+    let punched = |volume: &Volume<Lfs>| {
+        let file = only_file(volume);
+        volume.write_all(file, 5 * BLOCK as u64, &[8; BLOCK], false).unwrap();
+        try_it(volume, &mut |vfs| {
+            vfs.fallocate(TimeNs(9), file, Allocate::PunchHole, 0, 2 * BLOCK as u64, false).map(drop)
+        });
+    };
+    assert_change_is_sent(small, punched);
+}
+
+#[test]
+fn a_hole_is_sent_where_the_older_state_had_content_although_the_rest_is_new() {
+    let whole = |volume: &Volume<Lfs>| {
+        volume.write_all(make_file(volume, b"f"), 0, &[7; 40 * BLOCK], false).unwrap();
+    };
+    for hole in [0, 3, 30, 39] {
+        let punched = |volume: &Volume<Lfs>| {
+            let file = only_file(volume);
+            volume.write_all(file, 0, &[8; 40 * BLOCK], false).unwrap();
+            let (at, len) = (hole * BLOCK as u64, BLOCK as u64);
+            try_it(volume, &mut |vfs| {
+                vfs.fallocate(TimeNs(9), file, Allocate::PunchHole, at, len, false).map(drop)
+            });
+        };
+        assert_change_is_sent(whole, punched);
+    }
+}
+
+#[test]
+fn attributes_that_a_changed_file_has_lost_are_lost_in_the_replica() {
+    for value in [&[1; 20][..], &[1; 3000]] {
+        let with_attributes = |volume: &Volume<Lfs>| {
+            let file = make_file(volume, b"f");
+            volume.write_all(file, 0, &[7; 3 * BLOCK], false).unwrap();
+            for name in [&b"user.goes"[..], b"user.stays", b"user.changes"] {
+                try_it(volume, &mut |vfs| vfs.setxattr(TimeNs(8), file, name, value, XattrMode::Any));
+            }
+        };
+        let changed = |volume: &Volume<Lfs>| {
+            let file = only_file(volume);
+            volume.write_all(file, 0, &[8; 3 * BLOCK], false).unwrap();
+            try_it(volume, &mut |vfs| vfs.removexattr(TimeNs(9), file, b"user.goes"));
+            try_it(volume, &mut |vfs| vfs.setxattr(TimeNs(9), file, b"user.changes", b"2", XattrMode::Any));
+        };
+        assert_change_is_sent(with_attributes, changed);
+    }
+}
+
+/// The older state knows the number, but nothing there has a name.
+#[test]
+fn a_file_that_gets_its_first_name_between_the_states_is_made_in_the_replica() {
+    let nameless = Cell::new(InodeNo::ROOT);
+    let without_name = |volume: &Volume<Lfs>| {
+        let made = volume.run(|vfs, now| vfs.make_unnamed(now, ROOT, InodeNo::ROOT, 0o644));
+        nameless.set(made.unwrap().ino);
+        volume.write_all(nameless.get(), 0, &[7; 3 * BLOCK], false).unwrap();
+    };
+    let linked = |volume: &Volume<Lfs>| {
+        try_it(volume, &mut |vfs| vfs.link(TimeNs(9), nameless.get(), InodeNo::ROOT, b"f", false).map(drop));
+    };
+    assert_change_is_sent(without_name, linked);
 }
 
 #[test]

@@ -68,7 +68,7 @@ files. Copy them from a backup, remove them, write the lost parts anew, or use
 
 --salvage needs neither superblocks nor checkpoints nor tables. It only reads IMAGE.
 The new image has the newest files, and no states of the past; what of those can
-still be read in IMAGE is listed at the end.
+still be read in IMAGE is listed at the end: none if all superblocks are gone.
 If it fails or is stopped, it removes the new image.
 
 Exit codes, as of fsck(8):

@@ -175,6 +175,8 @@ struct Item {
     kind: Option<Kind>,
     /// Both states have it, and it is the same file.
     is_same: bool,
+    /// The inode map told that: its older record has not been read.
+    is_unread: bool,
 }
 
 struct Sender<'s> {
@@ -208,9 +210,16 @@ fn find_items(
             let first = from.map(|state| state.epoch);
             vfs.store_mut().differing_inodes(first, Some(to.epoch), start, &mut part)
         })?;
-        for Differing { ino, .. } in part {
-            let before = from.map_or(Ok(None), |state| state.named(volume, ino))?;
+        for Differing { ino, is_same_file, .. } in part {
             let after = to.named(volume, ino)?;
+            // For most files whose content changed the older record is not needed at all. It is a page of its own.
+            if let Some(kind) = after.as_ref().map(|inode| inode.kind).filter(|_| is_same_file)
+                && kind == Kind::Regular
+            {
+                items.push(Item { ino, was_dir: false, kind: Some(kind), is_same: true, is_unread: true });
+                continue;
+            }
+            let before = from.map_or(Ok(None), |state| state.named(volume, ino))?;
             let is_same = match (&before, &after) {
                 (None, None) => continue,
                 (Some(before), Some(after)) => before.generation == after.generation,
@@ -224,6 +233,7 @@ fn find_items(
                 was_dir: before.is_some_and(|inode| inode.kind == Kind::Directory),
                 kind: after.map(|inode| inode.kind),
                 is_same,
+                is_unread: false,
             });
         }
     }
