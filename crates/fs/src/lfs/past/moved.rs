@@ -9,9 +9,7 @@
 use crate::error::{FsError, Outcome, Stop, gather_needs};
 use crate::fetch::Fetch;
 use crate::lfs::Lfs;
-use crate::lfs::tables::remnants::{
-    Known, Move, Remnant, Which, decode_page, encode_page, first_in_page, page_len,
-};
+use crate::lfs::tables::remnants::{Known, Move, Remnant, Which, decode_page, encode_page, page_len};
 use crate::mutation::{Mutation, is_on};
 use crate::store::{BlockKey, Buf, Fork};
 use firnfs_format::checkpoint::PointCursor;
@@ -151,12 +149,14 @@ impl Lfs {
         let segment = self.geo.segment_of(ptr.addr);
         let since = if is_on(Mutation::RemnantsOfAnyTime) { Epoch(0) } else { since };
         let epochs = since..=last.unwrap_or(Epoch(u32::MAX));
-        let mut first: Option<Remnant> = None;
-        for page in 0..PAGES {
-            let Some(page) = self.page(segment, page)? else { break };
-            let earliest = first_in_page(&page, which, ptr, epochs.clone());
-            first = earliest.into_iter().chain(first).min_by_key(|remnant| remnant.moved);
-        }
+        let first = match self.tables.remnant_index.first(segment, which, ptr, &epochs) {
+            Some(first) => first,
+            None => {
+                let (all, _) = self.pages(segment)?;
+                self.tables.remnant_index.put(segment, all);
+                self.tables.remnant_index.first(segment, which, ptr, &epochs).flatten()
+            }
+        };
         let epoch = self.tables.slots.epoch();
         let stored = first.map(|remnant| (remnant.to, remnant.moved));
         if last.is_some() || stored.is_some_and(|(_, moved)| moved < epoch) {
@@ -227,6 +227,7 @@ impl Lfs {
             return Err(Stop::Need(needs));
         }
         for (key, remnants) in changes {
+            self.tables.remnant_index.forget(SegmentId(key.index.0 / PAGES));
             self.put_internal(key, encode_page(&remnants, self.geo.block_bytes));
         }
         self.settle_record(InodeNo::REMNANTS);
@@ -279,6 +280,10 @@ impl Lfs {
     /// # Errors
     /// `Need`, `Corrupt`.
     pub(in crate::lfs) fn close_remnants(&mut self) -> Outcome<()> {
-        if self.tables.points.is_empty() { self.close_internal(InodeNo::REMNANTS) } else { Ok(()) }
+        if !self.tables.points.is_empty() {
+            return Ok(());
+        }
+        self.tables.remnant_index.forget_all();
+        self.close_internal(InodeNo::REMNANTS)
     }
 }

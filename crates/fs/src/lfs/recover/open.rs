@@ -19,6 +19,7 @@ use crate::lfs::tables::Tables;
 use crate::lfs::tables::branches::Branches;
 use crate::lfs::tables::imap::Imap;
 use crate::lfs::tables::points::Points;
+use crate::lfs::tables::remnant_index::RemnantIndex;
 use crate::lfs::tables::remnants::Remnants;
 use crate::lfs::tables::slots::Slots;
 use crate::lfs::tables::usage::Usage;
@@ -311,6 +312,7 @@ impl Lfs {
             points: Points::new(base.points.clone(), base.point_rows, base.retention.clone()),
             branches: Branches::new(base.branches.clone()),
             remnants: Remnants::default(),
+            remnant_index: RemnantIndex::default(),
         };
         let mut lfs = Self {
             size_bytes: base.size_bytes,

@@ -1,5 +1,5 @@
 //! The two tables of the volume, the inode map (`imap`) and the segment usage table (`usage`): trees of blocks in the log
-//! (`table`) with the newer entries beside them; older states that are still read (`holds`) or retained (`points`, `point_rows`, `remnants`), and
+//! (`table`) with the newer entries beside them; older states that are still read (`holds`) or retained (`points`, `point_rows`, `remnants`, `remnant_index`), and
 //! clones of these (`branches`); and the checkpoints of all this ([`Tables`], `slots`).
 
 pub(in crate::lfs) mod branches;
@@ -7,6 +7,7 @@ pub(in crate::lfs) mod holds;
 pub(in crate::lfs) mod imap;
 pub(in crate::lfs) mod point_rows;
 pub(in crate::lfs) mod points;
+pub(in crate::lfs) mod remnant_index;
 pub(in crate::lfs) mod remnants;
 pub(in crate::lfs) mod slots;
 pub(in crate::lfs) mod table;
@@ -16,6 +17,7 @@ use branches::Branches;
 use firnfs_format::checkpoint::{Features, Span};
 use imap::Imap;
 use points::Points;
+use remnant_index::RemnantIndex;
 use remnants::Remnants;
 use slots::Slots;
 use usage::Usage;
@@ -30,6 +32,8 @@ pub(in crate::lfs) struct Tables {
     pub branches: Branches,
     /// Moves of what these states have seen, since the last checkpoint.
     pub remnants: Remnants,
+    /// Moves before that, as far as somebody has asked for them.
+    pub remnant_index: RemnantIndex,
     /// The checkpoints that have all this.
     pub slots: Slots,
     /// Which incarnations wrote the log after the checkpoint.

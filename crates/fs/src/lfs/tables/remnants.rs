@@ -15,7 +15,6 @@ use firnfs_format::checkpoint::PointCursor;
 use firnfs_format::pointer::POINTER_BYTES;
 use firnfs_format::{BlockPtr, Epoch, PtrKind, SectorAddr, crc32c_of};
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::ops::RangeInclusive;
 
 /// Says which block of a state a remnant belongs to. Two blocks may be twins: the same content, written in the same epoch. Then
 /// only the places in their pointers differ, and one twin may come to a place that the other has left.
@@ -31,7 +30,7 @@ impl Which {
     }
 
     /// Any block: an older version did not write which one it is.
-    const ANY: Self = Self(0);
+    pub const ANY: Self = Self(0);
 }
 
 /// A key: the bytes of a pointer, and the block that it belongs to.
@@ -184,26 +183,6 @@ pub(in crate::lfs) fn page_len(block_bytes: u32) -> usize {
 /// The remnants in a block. Omits those with a pointer that leads to no block.
 pub(in crate::lfs) fn decode_page(block: &[u8]) -> Vec<Remnant> {
     block.as_chunks::<REMNANT_BYTES>().0.iter().filter_map(decode).collect()
-}
-
-/// The first move of a block from that pointer within those epochs that a page has. A reader of the past asks this for each
-/// pointer, and a block may have left a place often, so only remnants earlier than all before them are decoded.
-pub(in crate::lfs) fn first_in_page(
-    block: &[u8],
-    which: Which,
-    from: &BlockPtr,
-    epochs: RangeInclusive<Epoch>,
-) -> Option<Remnant> {
-    let key = from.encode();
-    let mut first: Option<Remnant> = None;
-    for entry in block.as_chunks::<REMNANT_BYTES>().0 {
-        let (moved, of) = (Epoch(word_at(entry, MOVED_AT)), Which(word_at(entry, WHICH_AT)));
-        let is_earlier = epochs.contains(&moved) && first.is_none_or(|first| moved < first.moved);
-        if is_earlier && (of == which || of == Which::ANY) && entry[..POINTER_BYTES] == key {
-            first = decode(entry).or(first);
-        }
-    }
-    first
 }
 
 /// Where a remnant has the epoch of its move, and the block that it belongs to.
