@@ -42,8 +42,8 @@ step_interleavings() {
 }
 
 # Power cuts: 50,000 distinct states of all kinds, each counted once. Without --states the same is a soak that has all sequences
-# of two operations. Not by its package, and not in release: the tests have built it, optimized, and it takes longer to build another one
-# than that one saves.
+# of two operations. Not by its package, and not in release: the fuzzers and conformance use the same libraries, which are optimized; to
+# build others takes longer than they save.
 step_crash() {
     cargo run --locked --bin firn-torture -- soak --states 50000
 }

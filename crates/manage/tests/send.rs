@@ -576,6 +576,53 @@ fn a_file_that_gets_its_first_name_between_the_states_is_made_in_the_replica() {
     assert_change_is_sent(without_name, linked);
 }
 
+/// One file in each directory is emptied and written anew, as a shell does it: each needs a block of both inode maps, its new record and
+/// its content, and nothing of its old record.
+#[test]
+fn a_send_of_files_that_were_written_anew_reads_nothing_of_their_older_records() {
+    const DIRECTORIES: usize = 4;
+    let memory = Arc::new(MemDevice::new(SIZE_BYTES));
+    let device: Arc<dyn Device> = memory.clone();
+    format(&*device, &options(1)).unwrap();
+    let volume = mount(&device);
+    let mut rng = Pcg64::seed_from_u64(5);
+    let mut bytes = vec![0; 64 << 10];
+    let mut files = Vec::new();
+    for directory in 0..DIRECTORIES {
+        let node = NewNode { kind: Kind::Directory, mode: 0o755, rdev: 0, target: &[] };
+        let name = format!("d{directory}");
+        let made = volume.run(|vfs, now| vfs.make(now, ROOT, InodeNo::ROOT, name.as_bytes(), node, false));
+        for file in 0..130 {
+            let node = NewNode { kind: Kind::Regular, mode: 0o644, rdev: 0, target: &[] };
+            let (dir, name) = (made.as_ref().unwrap().ino, format!("f{file}"));
+            let made = volume.run(|vfs, now| vfs.make(now, ROOT, dir, name.as_bytes(), node, false)).unwrap();
+            rng.fill_bytes(&mut bytes);
+            volume.write_all(made.ino, 0, &bytes, false).unwrap();
+            files.push(made.ino);
+        }
+    }
+    let first = volume.make_point("first").unwrap().epoch;
+    for directory in 0..DIRECTORIES {
+        let file = files[130 * directory + 70];
+        rng.fill_bytes(&mut bytes);
+        let empty = SetAttr { size_bytes: Some(0), ..SetAttr::default() };
+        volume.run(|vfs, now| vfs.setattr(now, file, empty)).unwrap();
+        volume.write_all(file, 0, &bytes, false).unwrap();
+    }
+    let second = volume.make_point("second").unwrap().epoch;
+    volume.close().unwrap();
+    let counted = Arc::new(CountingDevice::new(MemDevice::from_image(memory.image())));
+    let counting: Arc<dyn Device> = counted.clone();
+    let volume = mount(&counting);
+    volume.limit_read_ahead(0);
+    let before_bytes = counted.counts().read_bytes;
+    let sent = send(&volume, Some(first), second, 0, &mut std::io::sink(), &mut |_| true).unwrap();
+    let read_bytes = counted.counts().read_bytes - before_bytes;
+    assert_eq!(sent.content_bytes, DIRECTORIES as u64 * (64 << 10));
+    println!("{read_bytes} bytes read");
+    assert!(read_bytes * 100 <= sent.content_bytes * 120, "{read_bytes} bytes read");
+}
+
 #[test]
 fn a_mount_after_a_stream_that_was_cut_reads_nothing_of_it() {
     let source = mount(&new_device(1));

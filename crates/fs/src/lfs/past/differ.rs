@@ -10,7 +10,7 @@ use crate::lfs::base::places::{is_unseen, place_of_record};
 use crate::lfs::past::states::{StateRoot, entry_in};
 use crate::store::Buf;
 use firnfs_format::checkpoint::{PointCursor, TableRoot};
-use firnfs_format::table::{ImapEntry, Node, TABLE_ENTRY_BYTES, TableEntry};
+use firnfs_format::table::{Node, TABLE_ENTRY_BYTES, TableEntry};
 use firnfs_format::{BlockPtr, Epoch, InodeNo};
 use std::collections::BTreeMap;
 
@@ -30,9 +30,6 @@ pub struct Differing {
     pub is_in_first: bool,
     /// It is in the second state.
     pub is_in_second: bool,
-    /// Both states have it with a name, and it was neither freed nor emptied between them. If the second one is the present, or the inode
-    /// map does not tell, this is false.
-    pub is_same_file: bool,
 }
 
 /// How far one call has come.
@@ -48,8 +45,8 @@ struct Course {
     leaves_left: usize,
     /// Blocks that have to be read before the walk can descend below them.
     needs: Vec<Fetch>,
-    /// Numbers that may differ, with the entries of both maps if a leaf was read for them.
-    numbers: BTreeMap<InodeNo, Option<(ImapEntry, ImapEntry)>>,
+    /// Numbers that may differ, with the pointers to their records if a leaf was read for them.
+    numbers: BTreeMap<InodeNo, Option<(BlockPtr, BlockPtr)>>,
 }
 
 /// A place in both inode maps, and the pointer that each state has to it.
@@ -102,8 +99,8 @@ impl Lfs {
             self.add_newer(&mut course);
         }
         let (mut changed, mut needs) = (Vec::new(), Vec::new());
-        for (ino, entries) in &course.numbers {
-            changed.extend(gather_needs(self.compare_inode(&course, *ino, *entries), &mut needs)?.flatten());
+        for (ino, ptrs) in &course.numbers {
+            changed.extend(gather_needs(self.compare_inode(&course, *ino, *ptrs), &mut needs)?.flatten());
         }
         if !needs.is_empty() {
             return Err(Stop::Need(needs));
@@ -175,11 +172,10 @@ impl Lfs {
         let (Some(first), Some(second)) = (first, second) else { return Ok(()) };
         let start = pair.index * fan;
         for slot in course.from.saturating_sub(start)..fan {
-            let entry = |leaf: &Option<Buf>| {
-                leaf.as_ref().map_or_else(ImapEntry::default, |leaf| entry_in(leaf, slot))
-            };
-            let (first, second, ino) = (entry(&first), entry(&second), InodeNo(start + slot));
-            if first.ptr != second.ptr && !is_unseen(ino) && ino >= InodeNo::ROOT {
+            let ptr =
+                |leaf: &Option<Buf>| leaf.as_ref().map_or(BlockPtr::HOLE, |leaf| entry_in(leaf, slot).ptr);
+            let (first, second, ino) = (ptr(&first), ptr(&second), InodeNo(start + slot));
+            if first != second && !is_unseen(ino) && ino >= InodeNo::ROOT {
                 course.numbers.insert(ino, Some((first, second)));
             }
         }
@@ -236,43 +232,38 @@ impl Lfs {
         }
     }
 
-    /// Compares an inode. `entries` are those of both maps, if their leaves were read.
+    /// Compares an inode. `ptrs` are the pointers in the leaves of both maps, if those were read.
     fn compare_inode(
         &mut self,
         course: &Course,
         ino: InodeNo,
-        entries: Option<(ImapEntry, ImapEntry)>,
+        ptrs: Option<(BlockPtr, BlockPtr)>,
     ) -> Outcome<Option<Differing>> {
-        let first = match entries {
+        let first = match ptrs {
             Some((first, _)) => first,
-            None => self.past_entry(&course.first, ino)?,
+            None => self.past_entry(&course.first, ino)?.ptr,
         };
-        let mut is_same_file = first.ptr.is_stored() && !first.orphan;
-        let (second, is_in_second, is_changed) = match (&course.second, entries) {
-            (Some(state), entries) => {
-                let second = match entries {
-                    Some((_, second)) => second,
-                    None => self.past_entry(state, ino)?,
-                };
-                is_same_file &= second.ptr.is_stored() && !second.orphan && second.version == first.version;
-                (second.ptr, !second.ptr.is_hole(), false)
+        let (second, is_in_second, is_changed) = match (&course.second, ptrs) {
+            (Some(_), Some((_, second))) => (second, !second.is_hole(), false),
+            (Some(state), None) => {
+                let second = self.past_entry(state, ino)?.ptr;
+                (second, !second.is_hole(), false)
             }
             (None, _) => {
                 let entry = self.tables.imap.get(&mut self.shelf, ino)?;
                 let core = self.files.peek(ino);
                 let is_changed = core.is_some_and(|core| core.dirty.is_some() && !core.only_moves);
                 let is_used = core.map_or(entry.is_used(), |core| !core.freed);
-                is_same_file = false;
                 (entry.ptr, is_used, is_changed)
             }
         };
-        let is_in_first = !first.ptr.is_hole();
+        let is_in_first = !first.is_hole();
         if !is_in_first && !is_in_second
-            || !is_changed && self.is_same(course, &place_of_record(ino), first.ptr, second)?
+            || !is_changed && self.is_same(course, &place_of_record(ino), first, second)?
         {
             return Ok(None);
         }
-        Ok(Some(Differing { ino, is_in_first, is_in_second, is_same_file }))
+        Ok(Some(Differing { ino, is_in_first, is_in_second }))
     }
 }
 
