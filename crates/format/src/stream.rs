@@ -274,11 +274,6 @@ pub enum Frame<'a> {
         /// Value; `None`: the inode has no such attribute any more.
         value: Option<&'a [u8]>,
     },
-    /// An inode has no extended attributes but those that follow.
-    NoXattrs {
-        /// Which inode.
-        ino: InodeNo,
-    },
     /// Closes what there is about an inode.
     Attributes(Attributes),
     /// The stream is complete.
@@ -295,7 +290,6 @@ const HOLE: u16 = 7;
 const XATTR: u16 = 8;
 const ATTRIBUTES: u16 = 9;
 const END: u16 = 10;
-const NO_XATTRS: u16 = 11;
 
 /// Bytes of a [`Frame::Content`] before its bytes, for that many blocks.
 #[must_use]
@@ -375,10 +369,6 @@ impl<'a> Frame<'a> {
                 put(value.unwrap_or_default());
                 XATTR
             }
-            Self::NoXattrs { ino } => {
-                put(&ino.0.to_le_bytes());
-                NO_XATTRS
-            }
             Self::Attributes(a) => {
                 put(&a.ino.0.to_le_bytes());
                 put(&a.mode.to_le_bytes());
@@ -447,7 +437,6 @@ impl<'a> Frame<'a> {
                 let name = fields.slice(usize::from(len))?;
                 Self::Xattr { ino, name, value: is_there.then(|| fields.rest()) }
             }
-            NO_XATTRS => Self::NoXattrs { ino: fields.ino()? },
             ATTRIBUTES => Self::Attributes(Attributes {
                 ino: fields.ino()?,
                 mode: u16::from_le_bytes(fields.take()?),
@@ -460,7 +449,7 @@ impl<'a> Frame<'a> {
                 ctime: fields.time()?,
             }),
             END => Self::End,
-            other => return Err(DecodeError::new("kind of a frame", "1 to 11", other)),
+            other => return Err(DecodeError::new("kind of a frame", "1 to 10", other)),
         };
         ensure(fields.0.is_empty(), "length of a frame", "that of its fields", payload.len())?;
         Ok(frame)

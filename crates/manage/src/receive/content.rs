@@ -1,7 +1,6 @@
 //! Content and attributes. The checksums of the pointers that led to the content on the sending volume are computed again.
 
 use super::{Receiver, Wrong};
-use firnfs::ufs::xattr;
 use firnfs::vfs::{Allocate, SetAttr, SetTime, XattrMode};
 use firnfs_format::stream::Attributes;
 use firnfs_format::{InodeNo, SECTOR_BYTES, crc32c_of};
@@ -89,18 +88,6 @@ impl Receiver<'_> {
             Some(value) => vfs.setxattr(now, ino, name, value, XattrMode::Any),
             None => vfs.removexattr(now, ino, name),
         })?;
-        Ok(())
-    }
-
-    pub(super) fn no_xattrs(&mut self, ino: InodeNo) -> Result<(), Wrong> {
-        let ino = self.users(ino)?;
-        let set = self.volume.run(|vfs, _| xattr::load(vfs.store_mut(), ino))?;
-        for entry in xattr::entries(&set) {
-            let name = entry?.name;
-            if name != crate::send::RECEIVED_XATTR {
-                self.volume.run(|vfs, now| vfs.removexattr(now, ino, name))?;
-            }
-        }
         Ok(())
     }
 

@@ -208,7 +208,6 @@ impl Receiver<'_> {
                 self.hole(ino, (at_bytes, len_bytes), is_reserved)?;
             }
             Frame::Xattr { ino, name, value } => self.xattr(ino, name, value)?,
-            Frame::NoXattrs { ino } => self.no_xattrs(ino)?,
             Frame::Attributes(attributes) => {
                 self.attributes(&attributes)?;
                 self.files += 1;

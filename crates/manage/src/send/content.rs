@@ -11,9 +11,6 @@ use firnfs_format::{BlockIndex, InodeNo};
 /// The attribute in which a receiver keeps what it received last: it describes the receiver's volume.
 pub(crate) const RECEIVED_XATTR: &[u8] = b"trusted.firn.received";
 
-/// Attributes that are sent anew rather than compared with the older ones, which would have to be read, in bytes. A page is 4 KiB.
-const XATTRS_ANEW_BYTES: usize = 512;
-
 /// Neighbouring blocks with content.
 #[derive(Default)]
 struct Run {
@@ -24,14 +21,14 @@ struct Run {
 impl Sender<'_> {
     /// Sends the changes of an inode, except those of its names.
     pub(super) fn content_of(&mut self, at: usize) -> Result<(), SendError> {
-        let Item { ino, kind: Some(kind), is_same, is_unread, .. } = self.items[at] else { return Ok(()) };
+        let Item { ino, kind: Some(kind), is_same, .. } = self.items[at] else { return Ok(()) };
         let after = self.to.named(self.volume, ino)?.ok_or(FsError::NotFound)?;
         let before = self.from.filter(|_| is_same);
         if kind == Kind::Regular {
             self.frames.put(&Frame::Size { ino, size_bytes: after.size_bytes })?;
             self.content(before, ino, &after)?;
         }
-        self.xattrs(before, ino, is_unread)?;
+        self.xattrs(before, ino)?;
         self.frames.put(&Frame::Attributes(Attributes {
             ino,
             mode: after.mode,
@@ -49,6 +46,15 @@ impl Sender<'_> {
         if let Body::Inline(bytes) = &after.body {
             self.content_bytes += bytes.len() as u64;
             return self.frames.put(&Frame::Content { ino, at_bytes: 0, pointers: Vec::new(), bytes });
+        }
+        // Content in the inode record was in no block, so no pointer tells of it. It is gone unless the first block has content, which
+        // follows.
+        let inode = before.map_or(Ok(None), |state| state.named(self.volume, ino))?;
+        let before =
+            before.filter(|_| inode.as_ref().is_some_and(|inode| matches!(inode.body, Body::Blocks)));
+        if inode.is_some_and(|inode| matches!(&inode.body, Body::Inline(bytes) if !bytes.is_empty())) {
+            let len_bytes = u64::from(self.block_bytes);
+            self.frames.put(&Frame::Hole { ino, at_bytes: 0, len_bytes, is_reserved: false })?;
         }
         let end = BlockIndex(after.size_bytes.div_ceil(u64::from(self.block_bytes)));
         let (mut next, mut run) = (Some(BlockIndex(0)), Run::default());
@@ -124,17 +130,10 @@ impl Sender<'_> {
         self.frames.put(&Frame::Content { ino, at_bytes, pointers, bytes: &bytes })
     }
 
-    /// Sends what changed of the attributes. If the older record has not been read and there are few of them, it is not read for them:
-    /// the receiver forgets those it has.
-    fn xattrs(&mut self, before: Option<State>, ino: InodeNo, is_unread: bool) -> Result<(), SendError> {
+    fn xattrs(&mut self, before: Option<State>, ino: InodeNo) -> Result<(), SendError> {
         let load =
             |state: State| self.volume.run_quietly(|vfs, _| xattr::load(vfs.store_mut(), state.ino(ino)));
-        let new = load(self.to)?;
-        let are_sent_anew = is_unread && new.len() <= XATTRS_ANEW_BYTES;
-        let old = before.filter(|_| !are_sent_anew).map_or(Ok(Vec::new()), load)?;
-        if are_sent_anew {
-            self.frames.put(&Frame::NoXattrs { ino })?;
-        }
+        let (old, new) = (before.map_or(Ok(Vec::new()), load)?, load(self.to)?);
         for entry in xattr::entries(&new) {
             let entry = entry?;
             if entry.name != RECEIVED_XATTR && xattr::find(&old, entry.name)? != Some(entry.value) {

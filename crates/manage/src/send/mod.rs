@@ -175,22 +175,6 @@ struct Item {
     kind: Option<Kind>,
     /// Both states have it, and it is the same file.
     is_same: bool,
-    /// The directories told that: its older record has not been read.
-    is_unread: bool,
-}
-
-impl Item {
-    /// Compares an inode with what it was. The second value: another file has its number now. `None` if it has a name in neither state.
-    fn of(ino: InodeNo, before: Option<&Inode>, after: Option<&Inode>) -> Option<(Self, bool)> {
-        let is_same = match (before, after) {
-            (None, None) => return None,
-            (Some(before), Some(after)) => before.generation == after.generation,
-            _ => false,
-        };
-        let was_dir = before.is_some_and(|inode| inode.kind == Kind::Directory);
-        let item = Self { ino, was_dir, kind: after.map(|inode| inode.kind), is_same, is_unread: false };
-        Some((item, before.is_some() && after.is_some() && !is_same))
-    }
 }
 
 struct Sender<'s> {
@@ -224,57 +208,26 @@ fn find_items(
             let first = from.map(|state| state.epoch);
             vfs.store_mut().differing_inodes(first, Some(to.epoch), start, &mut part)
         })?;
-        for Differing { ino, is_in_first, .. } in part {
-            let after = to.named(volume, ino)?;
-            let kind = after.as_ref().map(|inode| inode.kind).filter(|kind| *kind == Kind::Regular);
-            if is_in_first && kind.is_some() {
-                // `read_older` makes sure of it.
-                items.push(Item { ino, was_dir: false, kind, is_same: true, is_unread: true });
-                continue;
-            }
+        for Differing { ino, .. } in part {
             let before = from.map_or(Ok(None), |state| state.named(volume, ino))?;
-            let Some((item, is_replaced)) = Item::of(ino, before.as_ref(), after.as_ref()) else { continue };
-            items.push(item);
-            replaced.extend(is_replaced.then_some(ino));
+            let after = to.named(volume, ino)?;
+            let is_same = match (&before, &after) {
+                (None, None) => continue,
+                (Some(before), Some(after)) => before.generation == after.generation,
+                _ => false,
+            };
+            if before.is_some() && after.is_some() && !is_same {
+                replaced.insert(ino);
+            }
+            items.push(Item {
+                ino,
+                was_dir: before.is_some_and(|inode| inode.kind == Kind::Directory),
+                kind: after.map(|inode| inode.kind),
+                is_same,
+            });
         }
-    }
-    if let Some(from) = from {
-        read_older(volume, (from, to), &mut items, &mut replaced, go_on)?;
     }
     Ok((items, replaced))
-}
-
-/// Reads the older record, a page of its own, of each file that may be another one than before. Such a file, or one that had no name, has
-/// got its name since the older state, so the directory with that name differs, too.
-fn read_older(
-    volume: &Volume<Lfs>,
-    (from, to): (State, State),
-    items: &mut [Item],
-    replaced: &mut BTreeSet<InodeNo>,
-    go_on: &mut dyn FnMut(SendProgress) -> bool,
-) -> Result<(), SendError> {
-    if !items.iter().any(|item| item.is_unread) {
-        return Ok(());
-    }
-    let is_dir = |item: &&Item| item.kind == Some(Kind::Directory);
-    let directories: Vec<InodeNo> = items.iter().filter(is_dir).map(|item| item.ino).collect();
-    for dir in directories {
-        if !go_on(SendProgress::default()) {
-            return Err(SendError::Stopped);
-        }
-        for ino in names::list(volume, to, dir)?.into_values() {
-            let Ok(at) = items.binary_search_by_key(&ino, |item| item.ino) else { continue };
-            if !items[at].is_unread {
-                continue;
-            }
-            let (before, after) = (from.named(volume, ino)?, to.named(volume, ino)?);
-            if let Some((item, is_replaced)) = Item::of(ino, before.as_ref(), after.as_ref()) {
-                items[at] = item;
-                replaced.extend(is_replaced.then_some(ino));
-            }
-        }
-    }
-    Ok(())
 }
 
 /// The stream, frame by frame.

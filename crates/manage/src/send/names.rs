@@ -3,14 +3,12 @@
 use super::{Item, SendError, SendProgress, Sender, State};
 use firnfs::FsError;
 use firnfs::inode::Kind;
-use firnfs::lfs::Lfs;
 use firnfs_format::InodeNo;
 use firnfs_format::stream::Frame;
-use firnfs_volume::Volume;
 use std::collections::BTreeMap;
 
 /// A directory: what each name leads to.
-pub(super) type Names = BTreeMap<Vec<u8>, InodeNo>;
+type Names = BTreeMap<Vec<u8>, InodeNo>;
 
 impl Sender<'_> {
     /// Sends all changes of names.
@@ -30,8 +28,8 @@ impl Sender<'_> {
     fn lost_names(&mut self, at: usize) -> Result<(), SendError> {
         let Item { ino: dir, was_dir, is_same, .. } = self.items[at];
         let Some(from) = self.from.filter(|_| was_dir) else { return Ok(()) };
-        let stays = if is_same { list(self.volume, self.to, dir)? } else { Names::new() };
-        for (name, ino) in list(self.volume, from, dir)? {
+        let stays = if is_same { self.list(self.to, dir)? } else { Names::new() };
+        for (name, ino) in self.list(from, dir)? {
             let is_replaced = self.replaced.contains(&ino);
             if is_replaced || stays.get(&name) != Some(&ino) {
                 let is_kept = !is_replaced && self.to.named(self.volume, ino)?.is_some();
@@ -47,15 +45,34 @@ impl Sender<'_> {
             return Ok(());
         }
         let was = match self.from {
-            Some(from) if is_same => list(self.volume, from, dir)?,
+            Some(from) if is_same => self.list(from, dir)?,
             _ => Names::new(),
         };
-        for (name, ino) in list(self.volume, self.to, dir)? {
+        for (name, ino) in self.list(self.to, dir)? {
             if self.replaced.contains(&ino) || was.get(&name) != Some(&ino) {
                 self.frames.put(&Frame::Gain { dir, ino, name: &name })?;
             }
         }
         Ok(())
+    }
+
+    fn list(&self, state: State, dir: InodeNo) -> Result<Names, FsError> {
+        let (mut names, mut cookie) = (Names::new(), 0);
+        loop {
+            let before = cookie;
+            self.volume.run_quietly(|vfs, now| {
+                vfs.readdir(now, state.ino(dir), cookie, &mut |entry| {
+                    cookie = entry.next;
+                    if entry.name != b"." && entry.name != b".." {
+                        names.insert(entry.name.to_vec(), firnfs::states::number_of(entry.ino));
+                    }
+                    true
+                })
+            })?;
+            if cookie == before {
+                return Ok(names);
+            }
+        }
     }
 
     fn make(&mut self, at: usize) -> Result<(), SendError> {
@@ -75,25 +92,5 @@ impl Sender<'_> {
             btime: inode.btime,
             target: &target,
         })
-    }
-}
-
-/// The names in a directory of a state.
-pub(super) fn list(volume: &Volume<Lfs>, state: State, dir: InodeNo) -> Result<Names, FsError> {
-    let (mut names, mut cookie) = (Names::new(), 0);
-    loop {
-        let before = cookie;
-        volume.run_quietly(|vfs, now| {
-            vfs.readdir(now, state.ino(dir), cookie, &mut |entry| {
-                cookie = entry.next;
-                if entry.name != b"." && entry.name != b".." {
-                    names.insert(entry.name.to_vec(), firnfs::states::number_of(entry.ino));
-                }
-                true
-            })
-        })?;
-        if cookie == before {
-            return Ok(names);
-        }
     }
 }

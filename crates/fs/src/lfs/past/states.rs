@@ -167,22 +167,9 @@ impl Lfs {
         ino: InodeNo,
         record: BlockPtr,
     ) -> Outcome<Box<[Roots; FORKS]>> {
-        self.past_body(state, ino, record).map(|(roots, _)| roots)
-    }
-
-    /// The root pointers in a record of a state, and how many bytes of content are in the record itself.
-    ///
-    /// # Errors
-    /// `Need`, `Corrupt`.
-    pub(in crate::lfs) fn past_body(
-        &mut self,
-        state: Epoch,
-        ino: InodeNo,
-        record: BlockPtr,
-    ) -> Outcome<(Box<[Roots; FORKS]>, usize)> {
         let bytes = self.past_block(&place_of_record(ino), state, record, RECORD_MAX_BYTES)?;
         let record = admit::record(&self.geo, ino, &record, &bytes)?;
-        Ok((Box::new(record.roots), record.data.len()))
+        Ok(Box::new(record.roots))
     }
 
     /// The pointer that a state has to a block, a record or a block of the inode map; a hole if it has none.
