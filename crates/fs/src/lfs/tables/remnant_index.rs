@@ -10,25 +10,16 @@ use firnfs_format::{BlockPtr, Epoch, SegmentId};
 use rustc_hash::FxHashMap;
 use std::ops::RangeInclusive;
 
-/// Remnants that are kept, about 5 MB of them; beyond it, all are forgotten.
-const REMNANTS_MAX: usize = 1 << 16;
+/// Remnants and segments that are kept, some 6 MB; beyond it, all are forgotten. The segment that was put last may have more.
+const KEPT_MAX: usize = 1 << 16;
 
 /// See the module's head.
 #[derive(Clone, Debug, Default)]
 pub(in crate::lfs) struct RemnantIndex {
-    segments: FxHashMap<SegmentId, Sorted>,
-    remnants: usize,
-}
-
-/// The remnants of one segment.
-#[derive(Clone, Debug)]
-struct Sorted {
-    /// The pointers that they lead away from, ascending.
-    keys: Vec<u128>,
-    /// As many, in the same order; those of one pointer by epoch.
-    remnants: Vec<Remnant>,
-    /// The last move out of the segment. Most readers look at states after that.
-    last_moved: Epoch,
+    /// By the pointer that they lead away from, then by epoch.
+    segments: FxHashMap<SegmentId, Vec<(u128, Remnant)>>,
+    /// Remnants and segments.
+    kept: usize,
 }
 
 fn key(ptr: &BlockPtr) -> u128 {
@@ -44,37 +35,32 @@ impl RemnantIndex {
         from: &BlockPtr,
         epochs: &RangeInclusive<Epoch>,
     ) -> Option<Option<Remnant>> {
-        let Sorted { keys, remnants, last_moved } = self.segments.get(&segment)?;
-        if epochs.start() > last_moved {
-            return Some(None);
-        }
+        let sorted = self.segments.get(&segment)?;
         let key = key(from);
-        let begin = keys.partition_point(|other| *other < key);
-        let same = keys[begin..].iter().zip(&remnants[begin..]).take_while(|(other, _)| **other == key);
+        let begin = sorted.partition_point(|(other, _)| *other < key);
+        let same = sorted[begin..].iter().take_while(|(other, _)| *other == key).map(|(_, remnant)| remnant);
         let is_wanted = |remnant: &&Remnant| {
             epochs.contains(&remnant.moved) && (remnant.which == which || remnant.which == Which::ANY)
         };
-        Some(same.map(|(_, remnant)| remnant).find(is_wanted).copied())
+        Some(same.copied().find(|remnant| is_wanted(&remnant)))
     }
 
     /// Takes all remnants of a segment.
     pub fn put(&mut self, segment: SegmentId, remnants: Vec<Remnant>) {
-        if self.remnants + remnants.len() > REMNANTS_MAX {
+        if self.kept + remnants.len() >= KEPT_MAX {
             self.forget_all();
         }
         self.forget(segment);
-        self.remnants += remnants.len();
-        let last_moved = remnants.iter().map(|remnant| remnant.moved).max().unwrap_or_default();
+        self.kept += remnants.len() + 1;
         let mut sorted: Vec<_> = remnants.into_iter().map(|remnant| (key(&remnant.from), remnant)).collect();
         // Of one epoch the one that comes first in the file counts.
         sorted.sort_by_key(|(key, remnant)| (*key, remnant.moved));
-        let (keys, remnants) = sorted.into_iter().unzip();
-        self.segments.insert(segment, Sorted { keys, remnants, last_moved });
+        self.segments.insert(segment, sorted);
     }
 
     /// The segment's pages have changed.
     pub fn forget(&mut self, segment: SegmentId) {
-        self.remnants -= self.segments.remove(&segment).map_or(0, |sorted| sorted.keys.len());
+        self.kept -= self.segments.remove(&segment).map_or(0, |sorted| sorted.len() + 1);
     }
 
     /// The file has been replaced.
@@ -132,11 +118,13 @@ mod tests {
         for n in 0..200 {
             let some = (0..1000).map(|at| remnant(Which::ANY, ptr(8 * at, 1), 8, 1)).collect();
             index.put(SegmentId(n % 90), some);
-            assert!(index.remnants <= REMNANTS_MAX);
-            assert_eq!(
-                index.remnants,
-                index.segments.values().map(|sorted| sorted.keys.len()).sum::<usize>()
-            );
+            let kept = index.segments.values().map(|sorted| sorted.len() + 1).sum();
+            assert!(index.kept == kept && kept <= KEPT_MAX, "{kept} of {}", index.kept);
+        }
+        // Most segments have none.
+        for n in 0..3 * KEPT_MAX as u64 {
+            index.put(SegmentId(n), Vec::new());
+            assert!(index.segments.len() <= KEPT_MAX);
         }
     }
 }
