@@ -20,6 +20,7 @@ use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
+use std::iter::Sum;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::FileExt;
@@ -45,6 +46,18 @@ pub struct Totals {
     pub content_bytes: u64,
 }
 
+impl Sum for Totals {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, one| Self {
+            files: sum.files + one.files,
+            directories: sum.directories + one.directories,
+            others: sum.others + one.others,
+            hard_links: sum.hard_links + one.hard_links,
+            content_bytes: sum.content_bytes + one.content_bytes,
+        })
+    }
+}
+
 /// What could not be copied as it was.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Problems {
@@ -61,6 +74,13 @@ impl Problems {
         if self.first.len() < PROBLEMS_MAX {
             self.first.push(text);
         }
+    }
+
+    /// Adds others.
+    pub fn append(&mut self, others: Self) {
+        self.count += others.count;
+        let room = PROBLEMS_MAX - self.first.len();
+        self.first.extend(others.first.into_iter().take(room));
     }
 }
 
@@ -122,16 +142,20 @@ impl<'a> Copier<'a> {
         Facts { mode: mode.unwrap_or(facts.mode), ..facts }
     }
 
-    /// Copies what is at a path into an open directory, under a new name that belongs to this copy alone. False if it does not
-    /// exist or cannot be read.
+    /// Copies what is at a path into an open directory, under a new name that belongs to this copy alone. False if it cannot be read.
     ///
     /// # Errors
     /// The copy cannot be written; `progress` fails.
-    pub fn copy(&mut self, from: &Path, directory: BorrowedFd<'_>, name: &OsStr) -> Done<bool> {
+    pub fn copy(
+        &mut self,
+        (from, facts): (&Path, Facts),
+        directory: BorrowedFd<'_>,
+        name: &OsStr,
+    ) -> Done<bool> {
         self.linked.clear();
         let top = Path::new(name);
         let left_out = self.left_out;
-        let Some(first) = self.copy_entry(from, directory, (directory, top), name)? else {
+        let Some(first) = self.copy_entry((from, facts), directory, (directory, top), name)? else {
             return Ok(self.left_out == left_out);
         };
         let mut open = vec![first];
@@ -140,7 +164,9 @@ impl<'a> Copier<'a> {
                 Some(name) => {
                     let name = OsString::from_vec(name);
                     let (from, below) = (here.from.join(&name), here.below.join(&name));
-                    let inner = self.copy_entry(&from, here.to.as_fd(), (directory, &below), &name)?;
+                    let Some(facts) = self.examine(&from)? else { continue };
+                    let to = here.to.as_fd();
+                    let inner = self.copy_entry((&from, facts), to, (directory, &below), &name)?;
                     open.extend(inner);
                 }
                 None => {
@@ -191,16 +217,11 @@ impl<'a> Copier<'a> {
     /// the directory of the whole copy.
     fn copy_entry(
         &mut self,
-        from: &Path,
+        (from, facts): (&Path, Facts),
         to: BorrowedFd<'_>,
         at: (BorrowedFd<'_>, &Path),
         name: &OsStr,
     ) -> Done<Option<Open>> {
-        let facts = match facts_of(from) {
-            Ok(Some(facts)) => facts,
-            Ok(None) => return self.leave_out(format!("{} is not there", readable(&from))),
-            Err(failure) => return self.leave_out(failure.to_string()),
-        };
         if facts.is_dir() {
             return self.begin_directory(from, to, at.1, name, facts);
         }
@@ -219,6 +240,15 @@ impl<'a> Copier<'a> {
         }
         (self.progress)(&self.totals)?;
         Ok(None)
+    }
+
+    /// The facts of an entry; `None` if they cannot be read.
+    fn examine(&mut self, from: &Path) -> Done<Option<Facts>> {
+        match facts_of(from) {
+            Ok(Some(facts)) => Ok(Some(facts)),
+            Ok(None) => self.leave_out(format!("{} is not there", readable(&from))),
+            Err(failure) => self.leave_out(failure.to_string()),
+        }
     }
 
     fn leave_out<T: Default>(&mut self, why: String) -> Done<T> {

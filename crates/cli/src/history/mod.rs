@@ -4,7 +4,7 @@
 //! - `states`, `when`: the states of a volume, and which of them a word or a time means.
 //! - `place`, `identity`, `find`: paths in the present and in states; which names lead to the same file.
 //! - `compare`, `changed`, `deleted`: what differs between two trees, which names lead there, and what was deleted.
-//! - `copy`, `attributes`, `staged`: a faithful copy of the past, which appears when it is whole.
+//! - `copy`, `attributes`, `staged`: a faithful copy of the past, which appears when it is whole. `crew`: several side by side.
 //! - `send`, `receive`: states on their way to another volume.
 //! - `clone`: trees that began as states, and the daemon's side of them.
 //! - `snapshot`, `log`, `versions`, `diff`, `restore`, `undelete`, `rollback`: the commands.
@@ -17,6 +17,7 @@ mod changed;
 pub mod clone;
 mod compare;
 mod copy;
+mod crew;
 mod deleted;
 mod diff;
 mod find;

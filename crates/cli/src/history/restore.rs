@@ -1,13 +1,13 @@
 //! `firn restore`: restores files and directories as a state has them.
 
-use super::attributes::{Attributes, Made};
-use super::copy::{Copier, Problems, Totals, raise_open_files, take_off_umask};
+use super::copy::{Problems, Totals, raise_open_files, take_off_umask};
+use super::crew::{Crew, Outcome, Restored, Wish};
 use super::deleted::{Deleted, below_matching};
 use super::find::entries_of;
 use super::identity::{Facts, facts_of};
 use super::place::Place;
 use super::snapshot::shown;
-use super::staged::{Staged, is_taken};
+use super::staged::is_taken;
 use super::states::{State, States};
 use crate::completion::values;
 use crate::failure::{Done, Failure};
@@ -17,20 +17,13 @@ use crate::output::Output;
 use crate::progress::Bar;
 use crate::sizes::{Bytes, Count};
 use clap::Args;
-use rustix::fs::{CWD, Mode, OFlags, openat};
-use rustix::io::Errno;
 use serde::Serialize;
-use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io::{self, Write};
-use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-/// Directories that are kept open until they are synced.
-const UNSYNCED_MAX: usize = 256;
+use std::sync::atomic::AtomicBool;
 
 /// Arguments of `firn restore`.
 #[derive(Args, Debug)]
@@ -110,31 +103,6 @@ pub struct Report {
     problem_texts: Vec<String>,
 }
 
-/// A file or directory that came back.
-#[derive(Serialize)]
-pub struct Restored {
-    /// The path that it had then, below the root of the volume.
-    pub name: String,
-    /// The name of the state that it comes from.
-    pub from_state: String,
-    /// Where it is now.
-    pub to_path: String,
-    #[serde(skip)]
-    target: PathBuf,
-}
-
-/// Something to restore.
-pub struct Wish {
-    /// Where it is in the past.
-    pub from: PathBuf,
-    /// The same path below the root of the volume.
-    pub below: PathBuf,
-    /// The state.
-    pub state: String,
-    /// Where to put it.
-    pub target: PathBuf,
-}
-
 /// Runs the command.
 ///
 /// # Errors
@@ -179,13 +147,11 @@ fn wish(args: &RestoreArgs, place: &Place, states: &States) -> Done<Wish> {
             "name a directory in it, or another place with --to; 'firn rollback' turns a volume back",
         ));
     }
-    let state = match &args.at {
+    let (state, facts) = match &args.at {
         Some(word) => {
             let state = states.find(word)?;
-            if facts_of(&place.then(state))?.is_none() {
-                return Err(not_in(state, &args.path));
-            }
-            state
+            let facts = facts_of(&place.then(state))?;
+            (state, facts.ok_or_else(|| not_in(state, &args.path))?)
         }
         None => newest_with(place, &states.list)?.ok_or_else(|| {
             Failure::failed(format!("no state has {}", readable(&args.path)))
@@ -193,7 +159,8 @@ fn wish(args: &RestoreArgs, place: &Place, states: &States) -> Done<Wish> {
         })?,
     };
     let target = target_of(args.to.as_deref(), &place.now());
-    Ok(Wish { from: place.then(state), below: place.below.clone(), state: state.name.clone(), target })
+    let (from, below) = (place.then(state), place.below.clone());
+    Ok(Wish { from, facts, below, state: state.name.clone(), target })
 }
 
 /// The failure of a path that a state does not have.
@@ -202,11 +169,11 @@ pub fn not_in(state: &State, path: &Path) -> Failure {
         .advise(format!("'firn log {}' says which have it", shell_word(path)))
 }
 
-/// The newest state that has a path.
-fn newest_with<'a>(place: &Place, states: &'a [State]) -> Done<Option<&'a State>> {
+/// The newest state that has a path, and what is there.
+fn newest_with<'a>(place: &Place, states: &'a [State]) -> Done<Option<(&'a State, Facts)>> {
     for state in states.iter().rev() {
-        if facts_of(&place.then(state))?.is_some() {
-            return Ok(Some(state));
+        if let Some(facts) = facts_of(&place.then(state))? {
+            return Ok(Some((state, facts)));
         }
     }
     Ok(None)
@@ -248,12 +215,13 @@ fn deleted_wishes(args: &RestoreArgs, place: &Place, states: &States, pattern: &
             Some(to) => to.join(deleted.below.strip_prefix(&place.below).unwrap_or(&deleted.below)),
             None => here.now(),
         };
-        Wish { from: here.then(state), below: deleted.below, state: state.name.clone(), target }
+        let (from, facts, below) = (here.then(state), deleted.facts, deleted.below);
+        Wish { from, facts, below, state: state.name.clone(), target }
     };
     Ok(found.into_iter().map(wish).collect())
 }
 
-/// Restores all of them in turn.
+/// Restores all of them.
 ///
 /// # Errors
 /// Something is in the place of one of them and `force` is false; then nothing is restored. A copy cannot be written; Ctrl-C.
@@ -268,78 +236,15 @@ pub fn restore(wishes: &[Wish], force: bool) -> Done<Report> {
     raise_open_files();
     let all = amount_of(wishes)?;
     let bar = if all.is_in_bytes { Bar::of_bytes() } else { Bar::of_entries() };
-    let mut progress = |totals: &Totals| {
+    let show = |totals: &Totals| {
         let things = totals.files + totals.directories + totals.others + totals.hard_links;
-        let done = if all.is_in_bytes { totals.content_bytes } else { things };
-        bar.show(done, all.total, "restored");
-        match stop.load(Ordering::SeqCst) {
-            true => Err(Failure::new(interrupt::exit(), "stopped; what was not whole is removed")),
-            false => Ok(()),
-        }
+        bar.show(if all.is_in_bytes { totals.content_bytes } else { things }, all.total, "restored");
     };
-    let mut copier = Copier::new(&mut progress);
-    let (mut restored, mut unsynced) = (Vec::new(), Unsynced::default());
-    let done = wishes.iter().try_for_each(|wish| {
-        restored.extend(restore_one(&mut copier, wish, force, &mut unsynced)?);
-        Ok(())
-    });
-    // What came back before an error is made durable as well.
-    done.and(unsynced.sync())?;
-    let (Totals { files, directories, others, hard_links, content_bytes }, problems) =
-        (copier.totals, std::mem::take(&mut copier.problems));
+    let Outcome { restored, totals, problems } = Crew::new(wishes, force, &stop, &show).restore()?;
+    let Totals { files, directories, others, hard_links, content_bytes } = totals;
     let Problems { count, first } = problems;
     let (problems, problem_texts) = (count, first);
     Ok(Report { restored, files, directories, others, hard_links, content_bytes, problems, problem_texts })
-}
-
-/// `None` if it cannot be read.
-fn restore_one(
-    copier: &mut Copier<'_>,
-    wish: &Wish,
-    force: bool,
-    unsynced: &mut Unsynced,
-) -> Done<Option<Restored>> {
-    let parents = make_parents(wish)?;
-    let staged = Staged::copy(copier, &wish.from, &wish.target)?;
-    let restored = staged.map(|staged| {
-        unsynced.add(&wish.target, staged.directory())?;
-        staged.name(force)?;
-        let (name, to_path) = (shown(&wish.below), shown(&wish.target));
-        let (from_state, target) = (wish.state.clone(), wish.target.clone());
-        Ok(Restored { name, from_state, to_path, target })
-    });
-    let restored = restored.transpose()?;
-    finish_parents(&parents)?;
-    Ok(restored)
-}
-
-/// Directories with names that are not durable yet. Each sync waits for the device, so many copies share one.
-#[derive(Default)]
-struct Unsynced(BTreeMap<PathBuf, OwnedFd>);
-
-impl Unsynced {
-    /// Adds the directory in which a copy gets its name.
-    fn add(&mut self, target: &Path, directory: BorrowedFd<'_>) -> Done {
-        let parent = target.parent().unwrap_or(target);
-        if self.0.contains_key(parent) {
-            return Ok(());
-        }
-        if self.0.len() >= UNSYNCED_MAX {
-            self.sync()?;
-        }
-        let directory = directory.try_clone_to_owned();
-        let directory = directory.map_err(|e| Failure::io("cannot open", parent, &e))?;
-        self.0.insert(parent.to_owned(), directory);
-        Ok(())
-    }
-
-    fn sync(&mut self) -> Done {
-        for (path, directory) in std::mem::take(&mut self.0) {
-            let synced = rustix::fs::fsync(&directory);
-            synced.map_err(|errno| Failure::io("cannot sync", &path, &errno.into()))?;
-        }
-        Ok(())
-    }
 }
 
 /// How much there is to restore.
@@ -352,11 +257,10 @@ struct Amount {
 fn amount_of(wishes: &[Wish]) -> Done<Amount> {
     let (mut bytes, mut entries, mut is_in_bytes) = (0, 0, true);
     for wish in wishes {
-        let Some(facts) = facts_of(&wish.from)? else { continue };
-        bytes += facts.size_bytes.min(facts.allocated_bytes);
-        is_in_bytes &= facts.is_file();
+        bytes += wish.facts.size_bytes.min(wish.facts.allocated_bytes);
+        is_in_bytes &= wish.facts.is_file();
         entries += 1;
-        if facts.is_dir() {
+        if wish.facts.is_dir() {
             entries += count_below(&wish.from)?;
         }
     }
@@ -374,35 +278,6 @@ fn count_below(directory: &Path) -> Done<u64> {
         pending.extend(inner.map(|entry| directory.join(OsStr::from_bytes(&entry.name))));
     }
     Ok(count)
-}
-
-/// Makes the directories above the target that are gone, too, with nothing else in them. Returns each with its original, the
-/// inner ones first: they get their attributes after everything in them.
-fn make_parents(wish: &Wish) -> Done<Vec<(PathBuf, PathBuf)>> {
-    let is_missing =
-        |(target, _): &(&Path, &Path)| !target.as_os_str().is_empty() && target.symlink_metadata().is_err();
-    let pairs = wish.target.ancestors().zip(wish.from.ancestors()).skip(1);
-    let missing: Vec<(PathBuf, PathBuf)> =
-        pairs.take_while(is_missing).map(|(target, from)| (target.to_owned(), from.to_owned())).collect();
-    for (target, _) in missing.iter().rev() {
-        // The mask is cleared.
-        let made = rustix::fs::mkdir(target, Mode::RWXU);
-        made.map_err(|errno| Failure::io("cannot make", target, &errno.into()))?;
-    }
-    Ok(missing)
-}
-
-fn finish_parents(made: &[(PathBuf, PathBuf)]) -> Done {
-    for (target, from) in made {
-        let cannot = |errno: Errno| Failure::io("cannot restore", target, &errno.into());
-        let Some(facts) = facts_of(from)?.filter(Facts::is_dir) else { continue };
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let directory = openat(CWD, target, flags, Mode::empty()).map_err(cannot)?;
-        let made = Made { mode: 0o700, owner: None };
-        // The files in it report the attributes that could not be given.
-        let _lost = Attributes::of(from, facts).apply_to_file(&directory, made).map_err(cannot)?;
-    }
-    Ok(())
 }
 
 fn write(out: &mut dyn Write, report: &Report) -> io::Result<()> {

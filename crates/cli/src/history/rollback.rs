@@ -328,7 +328,7 @@ impl Turn<'_> {
         below: &Path,
         old: &Facts,
     ) -> Done {
-        if let Some(staged) = Staged::copy(copier, from, to)? {
+        if let Some(staged) = Staged::copy(copier, (from, *old), to)? {
             staged.name(true)?;
             if old.links > 1 {
                 self.placed.insert(old.identity, below.to_owned());

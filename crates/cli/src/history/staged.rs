@@ -4,6 +4,7 @@
 //! only after the copy is durable. If it replaces nothing, the caller makes the directory durable, once for all copies in it.
 
 use super::copy::Copier;
+use super::identity::Facts;
 use crate::failure::{Done, Exit, Failure};
 use crate::names::readable;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, openat, renameat_with, statat, unlinkat};
@@ -13,6 +14,10 @@ use std::fs::Permissions;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Number of the next copy of this process.
+static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// See the module's head.
 pub struct Staged {
@@ -27,7 +32,7 @@ impl Staged {
     ///
     /// # Errors
     /// The target's directory does not exist or cannot be written.
-    pub fn copy(copier: &mut Copier<'_>, from: &Path, target: &Path) -> Done<Option<Self>> {
+    pub fn copy(copier: &mut Copier<'_>, (from, facts): (&Path, Facts), target: &Path) -> Done<Option<Self>> {
         let parent = match target.parent() {
             Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
             Some(parent) => parent,
@@ -42,9 +47,11 @@ impl Staged {
                 _ => failure,
             }
         })?;
-        let name = OsString::from(format!(".firn-restore-{}", std::process::id()));
+        // Several threads may make copies in one directory.
+        let nth = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = OsString::from(format!(".firn-restore-{}-{nth}", std::process::id()));
         let staged = Self { directory, name, target: target.to_owned(), is_named: false };
-        let is_there = copier.copy(from, staged.directory.as_fd(), &staged.name)?;
+        let is_there = copier.copy((from, facts), staged.directory.as_fd(), &staged.name)?;
         Ok(is_there.then_some(staged))
     }
 

@@ -1,9 +1,10 @@
 //! `firn undelete`: lists the files that were deleted in a directory, and restores them.
 
+use super::crew::Wish;
 use super::deleted::{Deleted, deleted_in, size_of};
 use super::identity::facts_of;
 use super::place::Place;
-use super::restore::{Wish, finish, restore};
+use super::restore::{finish, restore};
 use super::snapshot::shown;
 use super::states::State;
 use super::when;
@@ -179,6 +180,7 @@ fn wishes(
         let state = &states[deleted.state];
         Wish {
             from: place.at(deleted.below.clone()).then(state),
+            facts: deleted.facts,
             below: deleted.below.clone(),
             state: state.name.clone(),
             target: target.join(name),

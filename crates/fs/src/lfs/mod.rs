@@ -57,7 +57,7 @@ pub use past::differ_blocks::BlockChange;
 pub use past::holdings::Holdings;
 use past::states::PastBlocks;
 use past::views::Views;
-pub use past::views::title;
+pub use past::views::{RECORDS_AT_ONCE, title};
 pub use recover::evidence::LostLog;
 pub(crate) use recover::mend::Restated;
 pub use recover::mkfs::{MkfsOptions, mkfs, mkfs_with_logs};

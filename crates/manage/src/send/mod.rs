@@ -15,7 +15,7 @@ pub(crate) use content::RECEIVED_XATTR;
 
 use firnfs::FsError;
 use firnfs::inode::{Inode, Kind};
-use firnfs::lfs::{Differing, Lfs, title};
+use firnfs::lfs::{Differing, Lfs, RECORDS_AT_ONCE, title};
 use firnfs::states::{in_view, view_of};
 use firnfs::store::Store;
 use firnfs_format::checkpoint::Point;
@@ -208,26 +208,51 @@ fn find_items(
             let first = from.map(|state| state.epoch);
             vfs.store_mut().differing_inodes(first, Some(to.epoch), start, &mut part)
         })?;
-        for Differing { ino, .. } in part {
-            let before = from.map_or(Ok(None), |state| state.named(volume, ino))?;
-            let after = to.named(volume, ino)?;
-            let is_same = match (&before, &after) {
-                (None, None) => continue,
-                (Some(before), Some(after)) => before.generation == after.generation,
-                _ => false,
-            };
-            if before.is_some() && after.is_some() && !is_same {
-                replaced.insert(ino);
+        for some in part.chunks(RECORDS_AT_ONCE / 2) {
+            load_records(volume, from, to, some)?;
+            for Differing { ino, .. } in some {
+                items.extend(find_item(volume, from, to, *ino, &mut replaced)?);
             }
-            items.push(Item {
-                ino,
-                was_dir: before.is_some_and(|inode| inode.kind == Kind::Directory),
-                kind: after.map(|inode| inode.kind),
-                is_same,
-            });
         }
     }
     Ok((items, replaced))
+}
+
+/// Reads the records that [`find_item`] needs together.
+fn load_records(
+    volume: &Volume<Lfs>,
+    from: Option<State>,
+    to: State,
+    differing: &[Differing],
+) -> Result<(), FsError> {
+    let mut inos = Vec::new();
+    for Differing { ino, is_in_first, is_in_second } in differing {
+        inos.extend(from.filter(|_| *is_in_first).map(|state| state.ino(*ino)));
+        inos.extend(is_in_second.then(|| to.ino(*ino)));
+    }
+    volume.run_quietly(|vfs, _| vfs.store_mut().load_records(&inos))
+}
+
+/// `None` if the inode has no name in either state.
+fn find_item(
+    volume: &Volume<Lfs>,
+    from: Option<State>,
+    to: State,
+    ino: InodeNo,
+    replaced: &mut BTreeSet<InodeNo>,
+) -> Result<Option<Item>, FsError> {
+    let before = from.map_or(Ok(None), |state| state.named(volume, ino))?;
+    let after = to.named(volume, ino)?;
+    let is_same = match (&before, &after) {
+        (None, None) => return Ok(None),
+        (Some(before), Some(after)) => before.generation == after.generation,
+        _ => false,
+    };
+    if before.is_some() && after.is_some() && !is_same {
+        replaced.insert(ino);
+    }
+    let was_dir = before.is_some_and(|inode| inode.kind == Kind::Directory);
+    Ok(Some(Item { ino, was_dir, kind: after.map(|inode| inode.kind), is_same }))
 }
 
 /// The stream, frame by frame.

@@ -17,7 +17,7 @@ use firnfs_format::InodeNo;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Clean inodes that stay in memory no matter how many others are dirty: more than one operation needs.
-const KEPT_INODES: usize = 64;
+pub(in crate::lfs) const KEPT_INODES: usize = 64;
 
 /// A change of the charge for a dirty inode's record, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

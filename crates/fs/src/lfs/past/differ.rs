@@ -3,10 +3,11 @@
 //!
 //! Caller: `firn diff`, through the driver.
 
-use crate::error::{Outcome, Stop, gather_needs};
+use crate::error::{Outcome, gather_needs};
 use crate::fetch::Fetch;
 use crate::lfs::Lfs;
 use crate::lfs::base::places::{is_unseen, place_of_record};
+use crate::lfs::past::need_only;
 use crate::lfs::past::states::{StateRoot, entry_in};
 use crate::store::Buf;
 use firnfs_format::checkpoint::{PointCursor, TableRoot};
@@ -93,7 +94,7 @@ impl Lfs {
         };
         let is_whole = self.numbers_below(&mut course, top)?;
         if !course.needs.is_empty() {
-            return Err(Stop::Need(course.needs));
+            return Err(need_only(course.needs));
         }
         if course.second.is_none() {
             self.add_newer(&mut course);
@@ -103,7 +104,7 @@ impl Lfs {
             changed.extend(gather_needs(self.compare_inode(&course, *ino, *ptrs), &mut needs)?.flatten());
         }
         if !needs.is_empty() {
-            return Err(Stop::Need(needs));
+            return Err(need_only(needs));
         }
         found.append(&mut changed);
         Ok((!is_whole).then_some(InodeNo(course.end)))

@@ -19,11 +19,24 @@ pub(in crate::lfs) mod states;
 pub(in crate::lfs) mod views;
 pub(in crate::lfs) mod walk;
 
+use crate::error::Stop;
+use crate::fetch::{Ahead, Fetch};
 use crate::lfs::Lfs;
 pub(crate) use crate::lfs::base::places::{is_internal, is_unseen, place_of_record};
 pub(crate) use crate::lfs::map::admit::RECORD_MAX_BYTES;
+use crate::lfs::map::wanted::Wanted;
 use firnfs_format::checkpoint::PointCursor;
 pub(crate) use states::{StateRoot, entry_in, node_in, root_of};
+
+/// Asks for everything that a lookup has gathered, and for no look-ahead beside blocks of the past: it knows which ones it needs.
+pub(in crate::lfs) fn need_only(mut needs: Vec<Fetch>) -> Stop {
+    for need in &mut needs {
+        if matches!(Wanted::of(&need.token), Wanted::Past(_)) {
+            need.ahead = Ahead::NONE;
+        }
+    }
+    Stop::Need(needs)
+}
 
 impl Lfs {
     /// True if the cleaner has copied a block of the inode map for points that lies below another, since the last checkpoint.

@@ -10,15 +10,18 @@ use crate::error::{FsError, Outcome, Stop};
 use crate::lfs::Lfs;
 use crate::lfs::base::places::{is_internal, is_unseen, place_of_record};
 use crate::lfs::map::admit::RECORD_MAX_BYTES;
-use crate::lfs::map::files::Files;
+use crate::lfs::map::files::{Files, KEPT_INODES};
 use crate::lfs::map::inode::CoreInode;
 use crate::lfs::map::shelf::Shelf;
-use crate::lfs::past::StateRoot;
+use crate::lfs::past::{StateRoot, need_only};
 use crate::states::{VIEWS_MAX, in_view, is_made_up, number_of, view_of};
 use crate::store::{BlockKey, State, States};
 use firnfs_format::checkpoint::Point;
 use firnfs_format::{BlockPtr, Epoch, InodeNo};
 use rustc_hash::FxHashMap;
+
+/// Inodes whose records one call reads at most.
+pub const RECORDS_AT_ONCE: usize = KEPT_INODES;
 
 /// The points that users look into.
 #[derive(Default)]
@@ -73,6 +76,22 @@ impl Lfs {
         self.load_rows()?;
         let is_whole = |point: &&Point| point.dropped_to.is_none();
         Ok(Box::new(self.tables.points.from(from).filter(is_whole).map(State::from)))
+    }
+
+    /// Reads the records of some inodes, no more than [`RECORDS_AT_ONCE`], that are not in memory: all at once, and nothing beside
+    /// them. An inode that cannot be read is passed over: whoever asks for it learns why.
+    ///
+    /// # Errors
+    /// `Need`.
+    pub fn load_records(&mut self, inos: &[InodeNo]) -> Outcome<()> {
+        debug_assert!(inos.len() <= RECORDS_AT_ONCE, "the first may be gone before the last is there");
+        let mut needs = Vec::new();
+        for &ino in inos {
+            if let Err(Stop::Need(more)) = self.load_inode(ino) {
+                needs.extend(more);
+            }
+        }
+        if needs.is_empty() { Ok(()) } else { Err(need_only(needs)) }
     }
 
     /// See [`crate::store::Store::look_into`].
