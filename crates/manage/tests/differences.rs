@@ -15,8 +15,9 @@ use std::ops::Range;
 /// Files, by their numbers: which byte they have. One that is used again for another file gets a byte of its own.
 type Files = BTreeMap<InodeNo, u8>;
 
-/// A leaf of the map has 64 entries, so that this many need a map of three levels.
-const MANY: usize = 6_000;
+/// A block of the map has 128 entries, so this many need a map of three levels. A map of one level has no second child in any of those
+/// above.
+const MANY: usize = 16_800;
 
 fn write(volume: &Volume<Lfs>, ino: InodeNo, content: u8) {
     volume.write_all(ino, 0, &[content], false).unwrap();

@@ -199,7 +199,7 @@ impl Lfs {
         }
         let root = self.tables.imap.table.root;
         if at.level > root.height {
-            return Ok(vec![top_of(&root, at.level - 1)]);
+            return Ok(below_top(&root, at));
         }
         let block = self.tables.imap.table.block(&mut self.shelf, at.level, at.index)?;
         Ok(block.map_or_else(Vec::new, |block| ptrs_in(&block)))
@@ -207,7 +207,7 @@ impl Lfs {
 
     fn ptrs_below(&mut self, state: &StateRoot, at: Pair, ptr: BlockPtr) -> Outcome<Vec<BlockPtr>> {
         if at.level > state.map.height {
-            return Ok(vec![top_of(&state.map, at.level - 1)]);
+            return Ok(below_top(&state.map, at));
         }
         Ok(self.block_of_map(state, at, ptr)?.map_or_else(Vec::new, |block| ptrs_in(&block)))
     }
@@ -271,6 +271,11 @@ impl Lfs {
 /// The pointer to the single block of a map's top level; a hole for the levels above it.
 fn top_of(map: &TableRoot, level: u32) -> BlockPtr {
     if level == map.height { map.ptr } else { BlockPtr::HOLE }
+}
+
+/// The pointers below a level that a map does not have: only the first block there has a child, the map's own top.
+fn below_top(map: &TableRoot, at: Pair) -> Vec<BlockPtr> {
+    if at.index == 0 { vec![top_of(map, at.level - 1)] } else { Vec::new() }
 }
 
 /// The pointers in a stored block of the inode map; its stored part ends after the last entry that can be in use.
