@@ -68,6 +68,8 @@ log {
     MovesWithoutRemnants,
     /// A reader follows moves from before the state that it reads: they belong to an earlier visit of a block to the same place.
     RemnantsOfAnyTime,
+    /// Two states are compared by where the blocks of the older one are now, and where those of the newer one were.
+    NewerAsItWas,
     /// Roll-forward applies copies of the past to the present.
     PastRolledForward,
     /// Roll-forward applies the remnants of a checkpoint that was never durable.

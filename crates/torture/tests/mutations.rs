@@ -101,6 +101,7 @@ each_is_caught! {
     a_death_that_frees_what_a_point_has_seen_is_caught: Flaw::Core(Mutation::SeenDiesAtOnce);
     a_move_without_a_remnant_is_caught: Flaw::Core(Mutation::MovesWithoutRemnants);
     a_remnant_of_an_earlier_visit_is_caught: Flaw::Core(Mutation::RemnantsOfAnyTime);
+    a_newer_state_compared_where_it_was_is_caught: Flaw::Core(Mutation::NewerAsItWas);
     copies_of_the_past_taken_for_the_present_are_caught: Flaw::Core(Mutation::PastRolledForward);
     remnants_of_a_checkpoint_that_never_was_are_caught: Flaw::Core(Mutation::RemnantsRolledForward);
     a_drop_that_frees_what_an_older_point_sees_is_caught: Flaw::Core(Mutation::OlderFreed);

@@ -2,7 +2,8 @@
 //!
 //! Inodes that differ come from both inode maps, blocks that differ from both block trees, so a send reads what changed and the metadata
 //! that leads there. Both states may not be dropped meanwhile. The same two states give the same bytes, whatever the cleaner moves: a
-//! stream that was cut can be made again from the byte where it ended.
+//! stream that was cut can be made again from the byte where it ended, unless the volume's size or the state's name has changed: the header
+//! has both. The crash explorer holds it to that.
 //!
 //! - `names`: names that directories lose and gain. `content`: content and attributes. This file: the order, and the frames.
 //!

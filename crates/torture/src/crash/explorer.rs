@@ -216,6 +216,7 @@ impl<'s> Explorer<'s> {
             Ok(found) => found,
             Err(reason) => return Err(fail(vec![case.state], None, reason)),
         };
+        self.totals.sent += found.sent;
         if let Some(rot) = self.draw_rot(hash, &case, items)
             && let Some((rotten, hash)) = self.verdict.rotten(image, hash, rot)
             && let Some(novelty) = self.is_due(hash, promise)
@@ -233,10 +234,9 @@ impl<'s> Explorer<'s> {
             let Some(novelty) = self.is_due(hash, promise) else { continue };
             let image = recovery.image(&nested).expect("a state of this history");
             self.totals.nested += u64::from(novelty == Novelty::New);
-            if let Err(reason) =
-                self.verdict.of_crash(&image, record, (window, Loss::Oldest), self.totals.judged)
-            {
-                return Err(fail(vec![case.state, nested], None, reason));
+            match self.verdict.of_crash(&image, record, (window, Loss::Oldest), self.totals.judged) {
+                Ok(found) => self.totals.sent += found.sent,
+                Err(reason) => return Err(fail(vec![case.state, nested], None, reason)),
             }
         }
         Ok(found)

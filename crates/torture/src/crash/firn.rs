@@ -1,7 +1,7 @@
 //! firnfs as the explorer's subject: the log-structured store under the real driver, in virtual time, on one thread.
 //!
 //! `operations` carries operations out, `nameless` holds files without names, `points` makes and drops retained points and
-//! compares what they show, `automatic` sees those that the volume makes by itself, `quotas` what a mount says about quotas, `readers` read slowly, `damage` flips bits for repairs.
+//! compares what they show, `sending` sends and receives them, `automatic` sees those that the volume makes by itself, `quotas` what a mount says about quotas, `readers` read slowly, `damage` flips bits for repairs.
 
 use crate::listing::children;
 use firnfs_manage::LogVolume;
@@ -12,6 +12,7 @@ mod operations;
 mod points;
 mod quotas;
 mod readers;
+mod sending;
 
 use super::contents::{Plan, Shared};
 use super::op::Op;
@@ -200,6 +201,7 @@ impl Firn {
         let volume = firnfs_manage::open(device.clone(), options, AtimeMode::Noatime, shared);
         let mut open = OpenVolume::new(volume.map_err(|e| e.to_string())?, device, clock);
         open.keeper = Keeper::LOG;
+        open.is_resized = matches!(self.when_idle, WhenIdle::Grow | WhenIdle::Shrink);
         open.when_idle = match self.when_idle {
             WhenIdle::Nothing => None,
             WhenIdle::Trim => Some(trim as IdleWork<Lfs>),
@@ -364,6 +366,10 @@ impl Subject for Firn {
         damage::damage(self, image, seed)
     }
 
+    fn receive(&self, streams: &[(String, Vec<u8>)]) -> Result<Option<Tree>, String> {
+        self.replica_of(streams).map(Some)
+    }
+
     fn repair(&self, device: Arc<dyn Device>) -> Result<(), String> {
         let clock: Arc<dyn Clock> = Arc::new(VirtualClock::at(START_NS));
         firnfs_manage::repair(&device, &clock, &mut |_| true, &mut |_| {})
@@ -390,6 +396,8 @@ pub(super) struct OpenVolume<S: Engine> {
     device: Arc<dyn Device>,
     clock: Arc<VirtualClock>,
     when_idle: Option<IdleWork<S>>,
+    /// Its size changes. The header of a stream has the size, so streams change, too.
+    is_resized: bool,
     /// Open files that have lost a name; with their content once they have no name left and were used.
     nameless: Vec<(InodeNo, Option<Vec<u8>>)>,
     /// Open files that never had a name, the oldest first.
@@ -437,6 +445,14 @@ impl<S: Engine> Mounted for OpenVolume<S> {
         (self.keeper.settle)(&self.volume, all)
     }
 
+    fn points_by_age(&mut self) -> Result<Vec<String>, String> {
+        self.names_by_age()
+    }
+
+    fn send(&mut self, from: Option<&str>, to: &str, skip_bytes: u64) -> Result<Vec<u8>, String> {
+        self.stream(from, to, skip_bytes)
+    }
+
     fn unmount(mut self: Box<Self>) -> Result<(), String> {
         self.finish_reads().map_err(|e| e.to_string())?;
         self.volume.close().map_err(|e| e.to_string())
@@ -471,6 +487,7 @@ impl<S: Engine> OpenVolume<S> {
             device,
             clock,
             when_idle: None,
+            is_resized: false,
             nameless: Vec::new(),
             unnamed: VecDeque::new(),
             reads: Vec::new(),

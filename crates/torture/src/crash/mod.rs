@@ -18,6 +18,7 @@
 //! * [`Seen`] (`seen`): the states that a campaign has judged.
 //! * `mending`, `split`, `stale`: interrupted repairs; a mirror whose halves were mounted separately; a mount over the remains of
 //!   one that was cut.
+//! * `streams`: what `send` gives for retained points, and must give again after a cut.
 //! * `quota`: what a volume says about quotas, and must say.
 //! * `contents`, `recall`: files that were verified, for other views of the same bytes; a device in memory that answers a read
 //!   with the buffer of an earlier one.
@@ -26,7 +27,8 @@
 //! read-only and read-write, and both mounts find the same. Its *names* are an exact prefix of the order of operations,
 //! not older than the last sync. Its *data* is, for each block of 4 KiB, some version at or after the last sync that
 //! covers the file, and not older than its last rename. Nothing else is ever seen. Each retained *point* shows exactly what the model
-//! had when it was made; it is there from the end of its making until its drop has begun. An *automatic* point shows
+//! had when it was made; it is there from the end of its making until its drop has begun. As long as two points are there, `send` gives the
+//! same *stream* from one to the other. An *automatic* point shows
 //! the world at the moment when the volume made it; it is there once another one has followed, until retention lets it go, the oldest
 //! first.
 
@@ -52,6 +54,7 @@ pub mod shape;
 pub mod soak;
 mod split;
 pub mod stale;
+mod streams;
 mod subject;
 mod totals;
 pub mod trace;

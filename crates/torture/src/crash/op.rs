@@ -267,6 +267,12 @@ impl Op {
                 | Self::Retain(_)
         )
     }
+
+    /// Whether it makes or drops a point that a user asked for.
+    #[must_use]
+    pub fn changes_points(&self) -> bool {
+        matches!(self, Self::MakePoint(_) | Self::DropPoint(_) | Self::HeldBack { .. })
+    }
 }
 
 /// Where clones are: paths of what is in them begin so.

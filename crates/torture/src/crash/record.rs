@@ -23,6 +23,7 @@ pub use automatic::Loss;
 
 use super::BLOCK_BYTES;
 use super::op::Op;
+use super::streams::Streams;
 use super::subject::Promise;
 use super::tree::{Entry, NodeKind, Tree};
 use super::world::{FileId, Node, ROOT, World};
@@ -66,6 +67,8 @@ pub struct Record {
     renames: Vec<(usize, FileId)>,
     points: Vec<PointLife>,
     automatic: Watched,
+    /// What was sent of the points.
+    pub(super) streams: Streams,
     /// Clean unmounts, counted from 1.
     unmounts: Vec<usize>,
     /// Operations that waited until a checkpoint was durable, counted from 1.
@@ -100,6 +103,7 @@ impl Record {
         Self {
             points: world.points().iter().map(life).collect(),
             automatic: Watched::default(),
+            streams: Streams::default(),
             unmounts: Vec::new(),
             checkpointed: Vec::new(),
             promise,

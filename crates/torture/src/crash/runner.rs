@@ -2,6 +2,7 @@
 
 use super::op::Op;
 use super::record::{Record, Window};
+use super::streams::replicate;
 use super::subject::{Mounted, Refusal, Subject};
 use super::world::World;
 use firnfs_device::SparseImage;
@@ -29,6 +30,9 @@ pub fn run(subject: &dyn Subject, image: SparseImage, world: World, ops: &[Op]) 
     let disk = Arc::new(CrashDisk::new(image, PHYSICAL_BLOCK_BYTES));
     let mut record = Record::of(world, subject.promise());
     let mut mounted = subject.mount(disk.clone()).map_err(|why| format!("does not mount: {why}"))?;
+    if record.has_points() {
+        record.streams.note(mounted.as_mut())?;
+    }
     for (index, op) in ops.iter().enumerate() {
         let place = |why: String| format!("operation {} ({op}): {why}", index + 1);
         disk.mark(2 * index as u64);
@@ -49,13 +53,32 @@ pub fn run(subject: &dyn Subject, image: SparseImage, world: World, ops: &[Op]) 
             let found = mounted.look_for_automatic(&record.known_automatic()).map_err(place)?;
             record.note_automatic(found).map_err(place)?;
         }
+        if op.changes_points() {
+            record.streams.note(mounted.as_mut()).map_err(place)?;
+        } else if *op == Op::Remount {
+            record.streams.send_again(mounted.as_mut()).map_err(place)?;
+        }
         disk.mark(2 * index as u64 + 1);
     }
+    sends_to_the_end(subject, mounted.as_mut(), &record).map_err(|why| format!("at the end: {why}"))?;
     let history = disk.history();
     match history.hazards().first() {
         Some(hazard) => Err(format!("the order of writes is undefined: {hazard}")),
         None => Ok(Run { history, record }),
     }
+}
+
+/// Requires that all that was sent of points that are still there is sent again, and that a replica receives them.
+fn sends_to_the_end(
+    subject: &dyn Subject,
+    mounted: &mut (dyn Mounted + '_),
+    record: &Record,
+) -> Result<(), String> {
+    if record.world().points().is_empty() {
+        return Ok(());
+    }
+    record.streams.send_again(mounted)?;
+    replicate(subject, mounted, record.world().points())
 }
 
 /// Returns whether the operation was carried out.

@@ -141,6 +141,15 @@ pub trait Subject: Sync {
         Err("this file system has no repair".to_owned())
     }
 
+    /// What a new volume shows after it has received these streams, one after another, each with the name of its point; `None` if the
+    /// file system receives nothing.
+    ///
+    /// # Errors
+    /// A stream was not received, or the volume is damaged, as text.
+    fn receive(&self, _streams: &[(String, Vec<u8>)]) -> Result<Option<Tree>, String> {
+        Ok(None)
+    }
+
     /// Repairs a volume that is not mounted, as fsck does, and accepts every repair.
     ///
     /// # Errors
@@ -209,6 +218,23 @@ pub trait Mounted {
     /// What is held besides, or failed, as text.
     fn settle_points(&mut self, _all: bool) -> Result<(), String> {
         Ok(())
+    }
+
+    /// The names of the retained points that nobody has begun to drop, oldest first; none if the file system sends nothing.
+    ///
+    /// # Errors
+    /// They could not be read, as text.
+    fn points_by_age(&mut self) -> Result<Vec<String>, String> {
+        Ok(Vec::new())
+    }
+
+    /// The stream of what point `to` has and the older point `from` does not have, or of all of `to`; without its first `skip_bytes`. It
+    /// changes nothing.
+    ///
+    /// # Errors
+    /// It could not be sent, as text.
+    fn send(&mut self, _from: Option<&str>, _to: &str, _skip_bytes: u64) -> Result<Vec<u8>, String> {
+        Err("this file system sends nothing".to_owned())
     }
 
     /// Unmounts cleanly. Dropping it instead simulates a crash of the program.

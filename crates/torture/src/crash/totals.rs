@@ -56,6 +56,8 @@ pub struct Totals {
     pub cleaning: u64,
     /// Distinct images that a crash left in a history, with retained points in them.
     pub with_points: u64,
+    /// Streams of points that were sent again from recovered volumes.
+    pub sent: u64,
 }
 
 impl Totals {
@@ -70,6 +72,7 @@ impl Totals {
         self.mended += other.mended;
         self.cleaning += other.cleaning;
         self.with_points += other.with_points;
+        self.sent += other.sent;
     }
 }
 
@@ -78,7 +81,7 @@ impl fmt::Display for Totals {
         write!(
             f,
             "{} distinct crash states ({} during cleaning, {} during repair, {} during recovery, {} with rot, {} with points) of {} \
-             scenarios; {} judged, {} repeats left out",
+             scenarios; {} judged, {} repeats left out, {} streams sent again",
             self.distinct,
             self.cleaning,
             self.mended,
@@ -87,7 +90,8 @@ impl fmt::Display for Totals {
             self.with_points,
             self.scenarios,
             self.judged,
-            self.repeats
+            self.repeats,
+            self.sent
         )
     }
 }

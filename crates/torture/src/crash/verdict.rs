@@ -8,6 +8,9 @@
 //! 4. Every [`SETTLE_EVERY`]-th time, if the history had retained points: drops that had begun come to their end, and nothing is held
 //!    besides what the others hold.
 //!
+//! 5. Every [`SEND_EVERY`]-th time, if the history had retained points: the points are sent as they were in the run; every other time the
+//!    cleaner works on then, and the rest of streams that were cut is sent.
+//!
 //! The first check may share the recovery of the read-only mount; every [`CHECK_AGAIN_EVERY`]-th time it also recovers by
 //! itself. What was read in one view, another view and a later state may take over if the image has the same pages there, except
 //! every [`READ_ANEW_EVERY`]-th time: the bytes that the device returns ([`Recall`]), and the contents of files whose reads are
@@ -36,10 +39,16 @@ pub const CHECK_AGAIN_EVERY: u64 = 8;
 /// rule 3 then recounts what is held.
 const SETTLE_EVERY: u64 = 4;
 
+/// On every n-th state of a history with points, they are sent again; every other time, the rest of their streams once more after some
+/// cleaning.
+const SEND_EVERY: u64 = 24;
+
 /// What a state was that broke no promise.
 pub(super) struct Found {
     /// There were retained points in it.
     pub has_points: bool,
+    /// Streams that were compared.
+    pub sent: u64,
 }
 
 /// See the module's head.
@@ -123,6 +132,12 @@ impl<'s> Verdict<'s> {
         };
         enforced.map_err(|why| format!("mounted read-write: {why}"))?;
         before.same(&after).map_err(|why| format!("read-write it is not what it was read-only: {why}"))?;
+        let sent = if record.has_points() && number.is_multiple_of(SEND_EVERY) {
+            let is_cut = number.is_multiple_of(2 * SEND_EVERY);
+            record.streams.judge(mounted.as_mut(), is_cut).map_err(|why| format!("sent again: {why}"))?
+        } else {
+            0
+        };
         if record.has_points() && number.is_multiple_of(SETTLE_EVERY) {
             let all = number.is_multiple_of(2 * SETTLE_EVERY);
             mounted.settle_points(all).map_err(|why| format!("after points were dropped: {why}"))?;
@@ -132,7 +147,7 @@ impl<'s> Verdict<'s> {
             let device = Arc::new(Recall::new(device.inner.image(), reads()));
             self.subject.check(device).map_err(|why| format!("the check after recovery finds: {why}"))?;
         }
-        Ok(Found { has_points: !before.points().is_empty() || !before.automatic().is_empty() })
+        Ok(Found { sent, has_points: !before.points().is_empty() || !before.automatic().is_empty() })
     }
 
     /// Judges an image that a crash left, with rot added.

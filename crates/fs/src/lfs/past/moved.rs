@@ -92,8 +92,8 @@ impl Lfs {
         }
         let first = self.follow(place, first_state, first)?;
         let second = match second_state {
-            Some(state) => self.follow(place, state, second)?,
-            None => second,
+            Some(state) if !is_on(Mutation::NewerAsItWas) => self.follow(place, state, second)?,
+            _ => second,
         };
         Ok(first == second)
     }

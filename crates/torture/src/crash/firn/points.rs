@@ -1,6 +1,7 @@
 //! Retained points: makes and drops them, and looks at what they show below `.firn/history`.
 
 use super::OpenVolume;
+use super::sending::{SendPoint, send_point};
 use crate::crash::contents::Shared;
 use crate::crash::op::{CLONES, Op};
 use crate::crash::tree::{Entry, Tree};
@@ -31,6 +32,7 @@ pub(crate) struct Keeper<S: Engine> {
     pub retain: fn(&Volume<S>, &Retention) -> Result<(), FsError>,
     pub retention: fn(&Volume<S>) -> Result<Retention, String>,
     pub settle: fn(&Volume<S>, bool) -> Result<(), String>,
+    pub send: SendPoint<S>,
 }
 
 impl<S: Engine> Keeper<S> {
@@ -44,6 +46,7 @@ impl<S: Engine> Keeper<S> {
         retain: |_, _| Err(FsError::NoSpace),
         retention: |_| Ok(Retention::default()),
         settle: |_, _| Ok(()),
+        send: |_, _, _, _| Err("this store sends nothing".to_owned()),
     };
 }
 
@@ -59,6 +62,7 @@ impl Keeper<Lfs> {
             volume.run(|vfs, _| Ok(vfs.store().retention().clone())).map_err(|e| e.to_string())
         },
         settle,
+        send: send_point,
     };
 }
 
