@@ -63,6 +63,8 @@ pub struct Comparison {
     pub hidden: u64,
     /// Files with several names that have one of them in both trees, and that name.
     pub shared: FxHashMap<Identity, PathBuf>,
+    /// Directories of both trees whose modification times differ, by their path below the old tree.
+    pub retimed: Vec<PathBuf>,
 }
 
 /// A name that only one tree has, or that leads to another file there.
@@ -113,6 +115,7 @@ pub fn compare(old_root: &Path, new_root: &Path, changed: Option<&Changed>) -> D
         bar: Bar::endless(),
     };
     if old.is_dir() && new.is_dir() {
+        walk.compare_times(Path::new(""), &old, &new);
         walk.in_step(old.identity == new.identity && walk.is_unchanged(old.identity.ino))?;
         walk.expand()?;
         walk.join();
@@ -215,9 +218,17 @@ impl Walk<'_> {
     /// The times of a directory change with its entries, which are compared on their own. A ctime later than these has another
     /// cause.
     fn judge_directory(&mut self, path: &Path, old: &Facts, new: &Facts) {
+        self.compare_times(path, old, new);
         let has_news = old.identity == new.identity && old.ctime != new.ctime && new.ctime != new.mtime;
         if (old.mode, old.owner) != (new.mode, new.owner) || has_news {
             self.add(What::Attributes, path.to_owned(), None, (Some(old), Some(new)));
+        }
+    }
+
+    /// `path`: of a directory below the old tree.
+    fn compare_times(&mut self, path: &Path, old: &Facts, new: &Facts) {
+        if old.mtime != new.mtime {
+            self.found.retimed.push(path.to_owned());
         }
     }
 
@@ -234,6 +245,9 @@ impl Walk<'_> {
 
     /// Compares a file or directory that has another path in the new tree.
     fn judge_moved(&mut self, old: &Loose, new: &Loose, is_renamed: bool) {
+        if old.facts.is_dir() {
+            self.compare_times(&old.path, &old.facts, &new.facts);
+        }
         let mut add = |what| {
             let facts = (Some(&old.facts), Some(&new.facts));
             self.add(what, new.path.clone(), Some(old.path.clone()), facts);

@@ -175,7 +175,7 @@ struct Turn<'a> {
     placed: FxHashMap<Identity, PathBuf>,
     /// The path in the state of a file that has another path in the present.
     moved: FxHashMap<PathBuf, PathBuf>,
-    /// Directories of the state in which a name was added or removed.
+    /// Directories of the state in which a name was added or removed, or that have other times.
     touched: BTreeSet<PathBuf>,
 }
 
@@ -205,8 +205,9 @@ fn turn_back(
     let aside = PathBuf::from(format!(".firn-rollback-{}", std::process::id()));
     let renamed = found.changes.iter().filter(|change| change.what == What::Renamed);
     let moved = renamed.map(|change| (change.path.clone(), old_path(change).to_owned())).collect();
-    let mut turn =
-        Turn { state, present, found, aside, placed: found.shared.clone(), moved, touched: BTreeSet::new() };
+    // If a rollback was cut off, the directories in which it had put everything right have its times.
+    let touched = found.retimed.iter().cloned().collect();
+    let mut turn = Turn { state, present, found, aside, placed: found.shared.clone(), moved, touched };
     // These steps are quick, and files wait aside between them, so they are not interrupted.
     let waiting = turn.put_aside()?;
     turn.remove_new(&finish_one)?;
@@ -353,7 +354,7 @@ impl Turn<'_> {
         self.touched.insert(then);
     }
 
-    /// Gives the directories in which names were added or removed their attributes and times, the inner ones first.
+    /// Gives the directories that were touched their attributes and times, the inner ones first.
     fn finish_directories(&self, copier: &Copier<'_>) -> Done {
         for below in self.touched.iter().rev() {
             let (from, to) = (join(self.state, below), join(self.present, below));

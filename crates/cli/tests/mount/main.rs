@@ -32,6 +32,7 @@ mod record;
 mod remount;
 mod resize;
 mod restore;
+mod rollback;
 #[path = "../schema/mod.rs"]
 mod schema;
 mod scrub;
