@@ -235,6 +235,8 @@ impl Turn<'_> {
         }
         renamed.sort_by(|a, b| b.path.cmp(&a.path));
         let aside = self.present.join(&self.aside);
+        // The root gets a name, and loses it again.
+        self.touched.insert(PathBuf::new());
         rustix::fs::mkdir(&aside, rustix::fs::Mode::RWXU).map_err(|errno| cannot("make", &aside, errno))?;
         let mut moved = Vec::new();
         for (n, change) in renamed.into_iter().enumerate() {
