@@ -13,14 +13,7 @@ cd "$(dirname "$0")/.."
 . scripts/lib.sh
 
 rounds=9 firn=''
-while [ $# -gt 0 ]; do
-    case $1 in
-        --rounds) rounds=${2:?} && shift ;;
-        --firn) firn=${2:?} && shift ;;
-        *) die "'$1' is not an option; see the head of the script" ;;
-    esac
-    shift
-done
+rounds_and_firn "$@"
 need fuse3 fusermount3
 need perl perl
 release_firn

@@ -39,6 +39,18 @@ need_rust() {
     need gcc cc
 }
 
+# rounds_and_firn ARGUMENT...: the options of a benchmark, --rounds N and --firn PROGRAM; sets `rounds` and `firn`.
+rounds_and_firn() {
+    while [ $# -gt 0 ]; do
+        case $1 in
+            --rounds) rounds=${2:?} && shift ;;
+            --firn) firn=${2:?} && shift ;;
+            *) die "'$1' is not an option; see the head of the script" ;;
+        esac
+        shift
+    done
+}
+
 # release_firn: sets `firn` to the program that is measured: the one that it names already, or else a release build.
 release_firn() {
     if [ ! "${firn:-}" ]; then

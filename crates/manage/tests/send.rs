@@ -452,7 +452,7 @@ fn a_power_cut_leaves_the_state_before_or_the_one_that_was_received() {
 }
 
 /// A send between two states of a volume that was unmounted, and the bytes that it reads. The mount that sends has read nothing before,
-/// and reads nothing ahead: windows around metadata (a quarter of a MiB each) would be most of what is read in tests as small as these.
+/// and reads no more ahead than `ahead_max_bytes`: windows around metadata (a quarter of a MiB each) would be most of what is read in small tests.
 fn send_counted(image: SparseImage, first: Epoch, second: Epoch, ahead_max_bytes: u32) -> (Sent, u64) {
     let counted = Arc::new(CountingDevice::new(MemDevice::from_image(image)));
     let counting: Arc<dyn Device> = counted.clone();

@@ -22,7 +22,8 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Threads that copy. More gain little: then the daemon has all processors.
+/// Threads that copy, so that the daemon finds another request when it has answered one. Measured beside one thread (docs/bench/history.md), not
+/// beside other numbers.
 const THREADS_MAX: usize = 4;
 /// Directories that are kept open until they are synced.
 const UNSYNCED_MAX: usize = 256;
