@@ -15,8 +15,10 @@ use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 /// "firnsend".
 pub const STREAM_MAGIC: [u8; 8] = *b"firnsend";
-/// Version of the stream.
-pub const STREAM_VERSION: u32 = 1;
+/// Version of the streams that are written.
+pub const STREAM_VERSION: u32 = 2;
+/// Version of streams whose frames have the checksum of the whole header. They are still read.
+const WHOLE_HEADER_VERSION: u32 = 1;
 /// Longest name of a state in a header, in bytes.
 pub const STATE_NAME_MAX: usize = crate::checkpoint::POINT_NAME_MAX;
 /// Bytes of a stream's header.
@@ -33,7 +35,7 @@ layout! {
     StreamRaw = 160 {
         /// "firnsend"
         magic: [u8; 8],
-        /// 1
+        /// 2; 1 in streams whose frames have the checksum of the whole header
         version: U32,
         /// CRC-32C of the header, this field taken as zero
         crc: U32,
@@ -83,6 +85,8 @@ layout! {
 /// Header of a stream.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StreamHeader {
+    /// Version, [`STREAM_VERSION`] or older.
+    pub version: u32,
     /// UUID of the volume that the states are from.
     pub uuid: [u8; 16],
     /// Its size in bytes.
@@ -116,7 +120,7 @@ impl StreamHeader {
     pub fn encode(&self) -> [u8; STREAM_HEADER_BYTES] {
         let mut raw = StreamRaw::new_zeroed();
         raw.magic = STREAM_MAGIC;
-        raw.version = STREAM_VERSION.into();
+        raw.version = self.version.into();
         raw.uuid = self.uuid;
         raw.size_bytes = self.size_bytes.into();
         raw.block_bytes = self.block_bytes.into();
@@ -148,12 +152,14 @@ impl StreamHeader {
         let crc = crate::crc32c(zeroed.as_bytes());
         ensure(crc == raw.crc.get(), "checksum of the stream's header", raw.crc.get(), crc)?;
         let version = raw.version.get();
-        ensure(version == STREAM_VERSION, "version of the stream", STREAM_VERSION, version)?;
+        let is_known = (WHOLE_HEADER_VERSION..=STREAM_VERSION).contains(&version);
+        ensure(is_known, "version of the stream", format_args!("{STREAM_VERSION} at most"), version)?;
         let name =
             raw.name.get(..usize::from(raw.name_len.get())).and_then(|name| std::str::from_utf8(name).ok());
         let name =
             name.ok_or_else(|| DecodeError::new("name of the state", "UTF-8, 80 bytes at most", "others"))?;
         Ok(Self {
+            version,
             uuid: raw.uuid,
             size_bytes: raw.size_bytes.get(),
             block_bytes: raw.block_bytes.get(),
@@ -168,10 +174,14 @@ impl StreamHeader {
         })
     }
 
-    /// What the checksums of the frames begin with.
+    /// What the checksums of the frames begin with. Neither the size of the volume nor the name of the state counts: both may change
+    /// before the rest of a stream that was cut is sent.
     #[must_use]
     pub fn checksum(&self) -> u32 {
-        crate::crc32c(&self.encode())
+        if self.version == WHOLE_HEADER_VERSION {
+            return crate::crc32c(&self.encode());
+        }
+        crate::crc32c(&Self { size_bytes: 0, name: String::new(), ..self.clone() }.encode())
     }
 }
 

@@ -25,6 +25,7 @@ use std::sync::Arc;
 const BLOCK: usize = 4096;
 const INLINE_MAX: u64 = 512;
 const SIZE_BYTES: u64 = 64 << 20;
+const GROWTH_BYTES: u64 = 16 << 20;
 
 fn options(uuid: u8) -> MkfsOptions {
     MkfsOptions {
@@ -161,7 +162,10 @@ const ROOT: Caller = Caller { uid: 0, gid: 0, umask: 0o22 };
 
 impl Source {
     fn new(seed: u64) -> Self {
-        let volume = mount(&new_device(1));
+        // With room to grow.
+        let device: Arc<dyn Device> = Arc::new(MemDevice::new(SIZE_BYTES + GROWTH_BYTES));
+        format(&*device, &options(1)).unwrap();
+        let volume = mount(&device);
         Self {
             volume,
             rng: Pcg64::seed_from_u64(seed),
@@ -363,6 +367,15 @@ fn a_stream_is_continued_where_it_was_cut() {
         let rest = source.stream(None, 0, cut as u64);
         assert!([&whole[..cut], &rest[..]].concat() == whole, "cut at {cut}");
     }
+    // The header has the size, which was sent before.
+    source.volume.grow(SIZE_BYTES + GROWTH_BYTES).unwrap();
+    let cut = whole.len() / 2;
+    let rest = source.stream(None, 0, cut as u64);
+    let joined = [&whole[..cut], &rest[..]].concat();
+    assert!(joined == whole && source.stream(None, 0, 0) != whole, "the size is in the header alone");
+    let replica = new_device(2);
+    receive_into(&replica, &joined, "p0").unwrap();
+    assert_is(&replica, &source.points[0].1);
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! Sending a state of a volume: what changed since an older one, or all of it, as a stream of frames (`firnfs_format::stream`).
 //!
 //! Inodes that differ come from both inode maps, blocks that differ from both block trees, so a send reads what changed and the metadata
-//! that leads there. Both states may not be dropped meanwhile. The same two states give the same bytes, whatever the cleaner moves: a
-//! stream that was cut can be made again from the byte where it ended, unless the volume's size or the state's name has changed: the header
-//! has both. The crash explorer holds it to that.
+//! that leads there. Both states may not be dropped meanwhile. The same two states give the same frames, whatever the cleaner moves, and the
+//! same header, except for the volume's size and the state's name: a stream that was cut can be made again from the byte where it ended. The
+//! crash explorer holds it to that.
 //!
 //! - `names`: names that directories lose and gain. `content`: content and attributes. This file: the order, and the frames.
 //!
@@ -20,7 +20,7 @@ use firnfs::lfs::{Differing, Lfs, RECORDS_AT_ONCE, title};
 use firnfs::states::{in_view, view_of};
 use firnfs::store::Store;
 use firnfs_format::checkpoint::Point;
-use firnfs_format::stream::{Frame, StreamHeader, content_overhead_bytes};
+use firnfs_format::stream::{Frame, STREAM_VERSION, StreamHeader, content_overhead_bytes};
 use firnfs_format::{Epoch, InodeNo};
 use firnfs_volume::Volume;
 use std::collections::BTreeSet;
@@ -124,6 +124,7 @@ fn header(
     volume.run_quietly(|vfs, _| {
         let (sb, geo) = (vfs.store().superblock(), vfs.store().geometry());
         Ok(StreamHeader {
+            version: STREAM_VERSION,
             uuid: sb.uuid,
             size_bytes: sb.size_bytes,
             block_bytes: geo.block_bytes,
