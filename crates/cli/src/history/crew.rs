@@ -18,7 +18,7 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -124,7 +124,8 @@ impl<'a> Crew<'a> {
             self.work.into_inner();
         // A directory changes if another one in it gets its attributes.
         parents.sort_unstable_by_key(|(target, _)| std::cmp::Reverse(target.components().count()));
-        let finished = parents.iter().try_for_each(|(target, from)| finish_parent(target, from));
+        let finished =
+            parents.iter().try_for_each(|(target, from)| finish_parent(target, from, &mut unsynced));
         let synced = unsynced.sync();
         failure.map_or(Ok(()), Err).and(finished).and(synced)?;
         restored.sort_unstable_by_key(|(nth, _)| *nth);
@@ -169,11 +170,12 @@ impl<'a> Crew<'a> {
     /// `None` if it cannot be read.
     fn restore_one(&self, copier: &mut Copier<'_>, wish: &Wish) -> Done<Option<Restored>> {
         self.make_parents(wish)?;
-        let Some(staged) = Staged::copy(copier, (&wish.from, wish.facts), &wish.target)? else {
+        let Some(mut staged) = Staged::copy(copier, (&wish.from, wish.facts), &wish.target)? else {
             return Ok(None);
         };
-        self.work.lock().unsynced.add(&wish.target, staged.directory())?;
         staged.name(self.force)?;
+        // Not before it has its name: another thread may sync what is unsynced at any moment.
+        self.work.lock().unsynced.add(parent_of(&wish.target), staged.directory())?;
         Ok(Some(Restored {
             name: shown(&wish.below),
             from_state: wish.state.clone(),
@@ -189,7 +191,7 @@ impl<'a> Crew<'a> {
         };
         // Nobody else makes one of them meanwhile.
         let mut work = self.work.lock();
-        if work.unsynced.has(&wish.target) {
+        if work.unsynced.0.contains_key(parent_of(&wish.target)) {
             return Ok(());
         }
         let pairs = wish.target.ancestors().zip(wish.from.ancestors()).skip(1);
@@ -204,8 +206,13 @@ impl<'a> Crew<'a> {
     }
 }
 
+/// The directory in which a copy gets its name.
+fn parent_of(target: &Path) -> &Path {
+    target.parent().unwrap_or(target)
+}
+
 /// Gives a directory that was made for its entries the attributes of its original.
-fn finish_parent(target: &Path, from: &Path) -> Done {
+fn finish_parent(target: &Path, from: &Path, unsynced: &mut Unsynced) -> Done {
     let cannot = |errno: Errno| Failure::io("cannot restore", target, &errno.into());
     let Some(facts) = facts_of(from)?.filter(Facts::is_dir) else { return Ok(()) };
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -213,32 +220,26 @@ fn finish_parent(target: &Path, from: &Path) -> Done {
     let made = Made { mode: 0o700, owner: None };
     // The files in it report the attributes that could not be given.
     let _lost = Attributes::of(from, facts).apply_to_file(&directory, made).map_err(cannot)?;
-    Ok(())
+    unsynced.add(target, directory.as_fd())
 }
 
-/// Directories with names that are not durable yet. Each sync waits for the device, so many copies share one.
+/// Directories with names or attributes that are not durable yet, by path. Each sync waits for the device, so many copies share one.
 #[derive(Default)]
 struct Unsynced(BTreeMap<PathBuf, OwnedFd>);
 
 impl Unsynced {
-    /// Adds the directory in which a copy gets its name.
-    fn add(&mut self, target: &Path, directory: BorrowedFd<'_>) -> Done {
-        let parent = target.parent().unwrap_or(target);
-        if self.0.contains_key(parent) {
+    /// Adds a directory that has changed.
+    fn add(&mut self, path: &Path, directory: BorrowedFd<'_>) -> Done {
+        if self.0.contains_key(path) {
             return Ok(());
         }
         if self.0.len() >= UNSYNCED_MAX {
             self.sync()?;
         }
         let directory = directory.try_clone_to_owned();
-        let directory = directory.map_err(|e| Failure::io("cannot open", parent, &e))?;
-        self.0.insert(parent.to_owned(), directory);
+        let directory = directory.map_err(|e| Failure::io("cannot open", path, &e))?;
+        self.0.insert(path.to_owned(), directory);
         Ok(())
-    }
-
-    /// True if a copy in the same directory was added before.
-    fn has(&self, target: &Path) -> bool {
-        target.parent().is_some_and(|parent| self.0.contains_key(parent))
     }
 
     fn sync(&mut self) -> Done {

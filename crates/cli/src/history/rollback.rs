@@ -331,7 +331,7 @@ impl Turn<'_> {
         below: &Path,
         old: &Facts,
     ) -> Done {
-        if let Some(staged) = Staged::copy(copier, (from, *old), to)? {
+        if let Some(mut staged) = Staged::copy(copier, (from, *old), to)? {
             staged.name(true)?;
             if old.links > 1 {
                 self.placed.insert(old.identity, below.to_owned());

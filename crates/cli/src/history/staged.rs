@@ -64,7 +64,7 @@ impl Staged {
     ///
     /// # Errors
     /// The name is taken, or the rename fails.
-    pub fn name(mut self, force: bool) -> Done {
+    pub fn name(&mut self, force: bool) -> Done {
         let target = self.target.file_name().unwrap_or_default();
         let rename = |flags| renameat_with(&self.directory, &self.name, &self.directory, target, flags);
         match rename(RenameFlags::NOREPLACE) {

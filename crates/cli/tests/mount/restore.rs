@@ -446,6 +446,28 @@ fn files_that_come_back_together_share_a_sync() {
     assert_eq!(content(tree(&mount.mnt)), content(before));
 }
 
+/// More directories than are kept open for one sync, all of them gone, too.
+#[test]
+fn what_came_back_is_there_after_the_daemon_was_killed() {
+    if !can_mount() {
+        return;
+    }
+    let mount = Mount::with(Kind::NoHistory, "256M", &[]);
+    let mnt = mount.mnt.to_str().unwrap();
+    shell(
+        &mount.mnt,
+        "for d in $(seq 300); do mkdir -p t/d$d; echo $d > t/d$d/f; echo x$d > t/d$d/g; done; touch -d 2001-01-01 t/d*",
+    );
+    let before = tree(&mount.path("t"));
+    firn_ok(&["snapshot", mnt, "one"]);
+    shell(&mount.mnt, "rm -r t");
+    mount.sync();
+    firn_ok(&["restore", mnt, "--deleted", "?"]);
+    rustix::process::kill_process(mount.daemon_pid(), rustix::process::Signal::KILL).unwrap();
+    mount.mount_image(&[]);
+    assert_same(&before, &tree(&mount.path("t")));
+}
+
 #[test]
 fn a_rollback_makes_the_volume_as_it_was_and_another_one_undoes_it() {
     if !can_mount() || !is_root() {
