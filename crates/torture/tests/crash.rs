@@ -7,11 +7,12 @@ use firnfs_device::{MemDevice, SparseImage};
 use firnfs_manage::open;
 use firnfs_sim::VirtualClock;
 use firnfs_torture::crash::campaign::{Report, explore, explore_by, prepare};
+use firnfs_torture::crash::op::CLONES;
 use firnfs_torture::crash::runner::Run;
 use firnfs_torture::crash::scenario::Scenario;
 use firnfs_torture::crash::shape::Shape;
 use firnfs_torture::crash::soak::{Soak, mixed, shares};
-use firnfs_torture::crash::{Explorer, Firn, Limits, Seen, Subject, Totals};
+use firnfs_torture::crash::{Entry, Explorer, Firn, Limits, Op, Seen, Subject, Totals, Tree};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -73,6 +74,23 @@ fn no_cut_of_histories_with_points_breaks_a_promise() {
     assert_clean(&report, 18_000);
     assert!(report.totals.with_points > 8_000, "{}", report.totals);
     assert!(report.totals.sent > 1_000, "{}", report.totals);
+}
+
+/// The present becomes the oldest point, read from there, and then what it was before.
+#[test]
+fn volumes_are_rolled_back_and_forth_while_they_are_explored() {
+    for seed in [3, 7] {
+        let (firn, run) = run_of(&Scenario::Shaped { shape: Shape::Points, seed });
+        let ops = run.record.ops();
+        let ended = ops.iter().rposition(|op| matches!(op, Op::CopyBack { .. })).expect("a rollback");
+        let undo =
+            ops.iter().position(|op| *op == Op::MakePoint("before-rollback".into())).expect("its point");
+        assert!(ended - undo > 20, "{seed}: {undo} to {ended}");
+        let left = firn.look(Arc::new(MemDevice::from_image(end_of(&run)))).unwrap();
+        let is_of_volume = |entry: &&Entry| !entry.path.starts_with(CLONES);
+        let present = Tree::new(left.entries().iter().filter(is_of_volume).cloned().collect());
+        left.points()["before-rollback"].same_files(&present).unwrap();
+    }
 }
 
 /// Every automatic point shows the world at the moment when it was made; the oldest go first, and none comes back.

@@ -11,7 +11,8 @@
 //!   allowed. `verdict` has the rules, `totals` counts and limits.
 //! * [`scenario`]: bounded enumeration in the manner of ACE (CrashMonkey, OSDI'18, section 4.1) and long random histories, each
 //!   with a name that replays it. `generate` draws operations; `shape`, `point_ops`, `retained_ops` and `quota_ops` make histories
-//!   with a focus, with points that users make, with points that the volume makes by itself, with quotas.
+//!   with a focus, with points that users make, with points that the volume makes by itself, with quotas; `rollback_ops` turns the volume
+//!   back to a point.
 //! * [`trace`]: histories that programs made on a real mount, instead of a scenario.
 //! * [`campaign`]: many scenarios on several threads; [`soak`]: the choice of scenarios.
 //! * [`Firn`] (`firn`): firnfs's log as the subject. [`Fast`] (`fast`): its Fast File System, which promises less ([`Promise`]).
@@ -47,6 +48,7 @@ mod quota_ops;
 mod recall;
 mod record;
 mod retained_ops;
+mod rollback_ops;
 pub mod runner;
 pub mod scenario;
 mod seen;

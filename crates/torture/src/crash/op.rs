@@ -213,6 +213,17 @@ pub enum Op {
     },
     /// Begins to drop a retained point; work in the background does the rest.
     DropPoint(String),
+    /// Gives a regular file, or one of its user attributes, what a file has in a retained point, read from there.
+    CopyBack {
+        /// The name of the point.
+        point: String,
+        /// The path there.
+        from: String,
+        /// The path in the present.
+        path: String,
+        /// What is copied.
+        part: Part,
+    },
     /// Makes a clone of a retained point, and waits until it is durable: a tree below [`CLONES`]. No name is used twice.
     MakeClone {
         /// The name of the point.
@@ -248,6 +259,15 @@ pub enum Op {
     PartOfFsync(String),
     /// Unmounts cleanly and mounts again.
     Remount,
+}
+
+/// A part of a file that [`Op::CopyBack`] copies.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Part {
+    /// All of its content. What a longer file has behind it stays.
+    Content,
+    /// The value of an extended attribute of the `user` namespace, by its name without "user.".
+    Attribute(String),
 }
 
 impl Op {
@@ -359,6 +379,12 @@ impl fmt::Display for Op {
                 write!(f, "make-point {name})")
             }
             Self::DropPoint(name) => write!(f, "drop-point {name}"),
+            Self::CopyBack { point, from, path, part: Part::Content } => {
+                write!(f, "copy-back {point}:{from} {path}")
+            }
+            Self::CopyBack { point, from, path, part: Part::Attribute(name) } => {
+                write!(f, "copy-back {point}:{from} {path} attribute {name}")
+            }
             Self::MakeClone { point, name } => write!(f, "make-clone {name} of {point}"),
             Self::DropClone(name) => write!(f, "drop-clone {name}"),
             Self::Retain(Retention { percent, rules }) => {

@@ -1,8 +1,9 @@
 //! Histories with retained points: users overwrite, remove and rename files that points have seen, the cleaner moves their
 //! blocks, and points are made and dropped in between, several drops in a row, also across remounts. Clones of points are made,
-//! changed and deleted.
+//! changed and deleted. Every fourth history ends with a rollback, and another one that undoes it.
 
 use super::op::{CLONES, Op};
+use super::rollback_ops::roll_back;
 use super::shape::{History, overwrite};
 use super::tree::NodeKind;
 use super::world::World;
@@ -38,7 +39,28 @@ pub(super) fn ops(seed: u64) -> Vec<Op> {
     for _ in 0..ROUNDS {
         round(&mut history, &mut rng, seed);
     }
+    if seed % 4 == 3 {
+        there_and_back(&mut history, seed);
+    }
     history.ops
+}
+
+/// Rolls the volume back to its oldest point, and back again. Other points go first, because both rollbacks need room.
+fn there_and_back(history: &mut History, seed: u64) {
+    let mut rng = seeded(seed, "rollback");
+    let number = |name: &&String| name[1..].parse::<u64>().ok();
+    let Some(oldest) = history.world.points().keys().min_by_key(number).cloned() else { return };
+    let clones: Vec<String> = history.world.clones().map(|(name, _)| name.to_owned()).collect();
+    clones.into_iter().for_each(|name| history.push(Op::DropClone(name)));
+    let others: Vec<String> =
+        history.world.points().keys().filter(|name| **name != oldest).cloned().collect();
+    others.into_iter().for_each(|name| history.push(Op::DropPoint(name)));
+    let undo = "before-rollback".to_owned();
+    history.push(Op::Idle { ms: rng.random_range(6_000..12_000) });
+    history.push(Op::MakePoint(undo.clone()));
+    roll_back(history, &oldest, &mut rng);
+    history.push(Op::Idle { ms: rng.random_range(1..12_000) });
+    roll_back(history, &undo, &mut rng);
 }
 
 fn round(history: &mut History, rng: &mut Pcg64, seed: u64) {

@@ -92,7 +92,11 @@ fn step(mounted: &mut (dyn Mounted + '_), op: &Op, record: &mut Record) -> Resul
         (Err(Refusal::Invalid(_)), Err(_)) => record.push(op.clone(), false, record.world().clone()),
         (Err(Refusal::NoSpace), _) => {
             let mut world = record.world().clone();
-            if let Op::Write { path, .. } | Op::Allocate { path, .. } | Op::ZeroRange { path, .. } = op {
+            if let Op::Write { path, .. }
+            | Op::Allocate { path, .. }
+            | Op::ZeroRange { path, .. }
+            | Op::CopyBack { path, .. } = op
+            {
                 world.adopt_content(path, &mounted.tree()?);
             }
             record.push(op.clone(), false, world);

@@ -362,6 +362,7 @@ fn target(op: &Op) -> &str {
         | Op::Truncate { path, .. }
         | Op::Punch { path, .. }
         | Op::Chmod { path, .. }
+        | Op::CopyBack { path, .. }
         | Op::SetXattr { path, .. } => path,
         Op::Link { to, .. } | Op::Rename { to, .. } | Op::Exchange { to, .. } | Op::LinkUnnamed { to } => to,
         Op::UseOpen { .. }

@@ -3,9 +3,10 @@
 //! Files are numbered in the order of their creation and keep their number through renames. A clone shares everything that
 //! later operations do not change, so the world after each operation of a long history can be kept.
 //!
-//! `acl` has the effects of operations on POSIX ACLs.
+//! `acl` has the effects of operations on POSIX ACLs, `past` those of operations that use retained points.
 
 mod acl;
+mod past;
 
 pub use acl::{AclSpec, acl_name};
 
@@ -120,32 +121,6 @@ impl World {
         }
     }
 
-    fn make_clone(&mut self, point: &str, name: &str) -> Result<(), Invalid> {
-        let tree = self.points.get(point).cloned().ok_or("no such point")?;
-        if self.clones.contains_key(name) {
-            return Err("exists");
-        }
-        self.plant(&tree, &format!("{CLONES}{name}"));
-        self.clones.get_mut(name).expect("planted").0 = point.to_owned();
-        Ok(())
-    }
-
-    fn drop_clone(&mut self, name: &str) -> Result<(), Invalid> {
-        let (_, root) = self.clones.remove(name).ok_or("no such clone")?;
-        let mut pending = vec![root];
-        while let Some(id) = pending.pop() {
-            // A file with several names is met more than once.
-            let gone = self.nodes.remove(&id);
-            pending.extend(gone.iter().flat_map(|node| node.children.values().copied()));
-        }
-        Ok(())
-    }
-
-    /// Clones, with the points that they began as.
-    pub fn clones(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.clones.iter().map(|(name, (point, _))| (name.as_str(), point.as_str()))
-    }
-
     /// Applies one operation.
     ///
     /// # Errors
@@ -227,6 +202,7 @@ impl World {
             }
             Op::DropPoint(name) if self.clones().any(|(_, point)| point == name) => Err("has a clone"),
             Op::DropPoint(name) => self.points.remove(name).map(drop).ok_or("no such point"),
+            Op::CopyBack { point, from, path, part } => self.copy_back(point, from, path, part),
             Op::MakeClone { point, name } => self.make_clone(point, name),
             Op::DropClone(name) => self.drop_clone(name),
             Op::Retain(retention) => {

@@ -59,6 +59,7 @@ impl<S: Engine> OpenVolume<S> {
             Op::MakePoint(_) | Op::DropPoint(_) | Op::MakeClone { .. } | Op::DropClone(_) | Op::Retain(_) => {
                 self.change_points(op)
             }
+            Op::CopyBack { point, from, path, part } => self.copy_back(point, from, path, part),
             Op::CreateFor { .. } | Op::Chown { .. } | Op::TurnQuotas(_) | Op::SetLimits { .. } => {
                 self.change_quotas(op)
             }
@@ -151,8 +152,13 @@ impl<S: Engine> OpenVolume<S> {
     }
 
     pub(super) fn find(&self, path: &str) -> Result<InodeNo, FsError> {
+        self.find_below(InodeNo::ROOT, path)
+    }
+
+    /// The file under a path from a directory.
+    pub(super) fn find_below(&self, dir: InodeNo, path: &str) -> Result<InodeNo, FsError> {
         let parts = path.split('/').filter(|part| !part.is_empty());
-        parts.into_iter().try_fold(InodeNo::ROOT, |dir, part| {
+        parts.into_iter().try_fold(dir, |dir, part| {
             self.volume.run(|vfs, now| vfs.lookup(now, dir, part.as_bytes(), false)).map(|attr| attr.ino)
         })
     }
@@ -178,7 +184,7 @@ impl<S: Engine> OpenVolume<S> {
         self.volume.run(|vfs, now| vfs.setattr(now, ino, set)).map(drop)
     }
 
-    fn set_xattr(&self, path: &str, name: &str, value: &[u8]) -> Result<(), FsError> {
+    pub(super) fn set_xattr(&self, path: &str, name: &str, value: &[u8]) -> Result<(), FsError> {
         let ino = self.find(path)?;
         self.volume.run(|vfs, now| vfs.setxattr(now, ino, name.as_bytes(), value, XattrMode::Any))
     }

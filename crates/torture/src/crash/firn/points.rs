@@ -3,7 +3,7 @@
 use super::OpenVolume;
 use super::sending::{SendPoint, send_point};
 use crate::crash::contents::Shared;
-use crate::crash::op::{CLONES, Op};
+use crate::crash::op::{CLONES, Op, Part};
 use crate::crash::tree::{Entry, Tree};
 use firnfs::FsError;
 use firnfs::engine::Engine;
@@ -88,6 +88,22 @@ impl<S: Engine> OpenVolume<S> {
             let _ = self.volume.sync(Scope::All);
         }
         done
+    }
+
+    /// Copies a part of a file from a point.
+    pub(super) fn copy_back(&self, point: &str, from: &str, path: &str, part: &Part) -> Result<(), FsError> {
+        let original = self.find_below(self.root_of_point(point)?, from)?;
+        match part {
+            Part::Content => {
+                let content = self.content(original)?;
+                let ino = self.find(path)?;
+                self.volume.write_all(ino, 0, &content, false)
+            }
+            Part::Attribute(name) => {
+                let name = format!("user.{name}");
+                self.set_xattr(path, &name, &self.xattr(original, name.as_bytes())?)
+            }
+        }
     }
 
     /// What the points of users show that are not being dropped.
