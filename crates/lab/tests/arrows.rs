@@ -341,6 +341,22 @@ fn the_driver_names_no_storage_manager_and_adapters_do_not_reach_through_to_one(
     }
 }
 
+/// A device that wraps another one hands the question on; nobody else asks it.
+#[test]
+fn the_driver_asks_for_the_fence_at_one_place() {
+    let mut callers = Vec::new();
+    for entry in std::fs::read_dir(root().join("crates")).unwrap() {
+        for file in sources_of(&entry.unwrap().path(), "src") {
+            let Some(text) = product_code(&file) else { continue };
+            let code = text.lines().map(|line| line.split("//").next().unwrap_or_default().trim());
+            let calls = code.filter(|line| line.contains(".fence()"));
+            let asks = calls.filter(|line| !["self.inner.fence()", "(**self).fence()"].contains(line));
+            callers.extend(asks.map(|_| file.file_name().unwrap().to_owned()));
+        }
+    }
+    assert_eq!(callers, ["direct.rs"]);
+}
+
 #[test]
 fn every_way_to_name_a_module_is_an_arrow() {
     let names = |code: &str| -> Vec<String> {
