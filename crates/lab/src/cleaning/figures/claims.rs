@@ -18,8 +18,6 @@ pub(super) enum Measure {
     CostRatio,
     /// Mean utilisation of the segments that are cleaned.
     Cleaned,
-    /// The same where the write cost crosses this value, between runs on ever fuller disks.
-    CleanedAtCost(f64),
     /// Most frequent utilisation of the segments that are cleaned, between two utilisations.
     Peak(f64, f64),
 }
@@ -91,7 +89,6 @@ impl Measure {
             (Self::Cost, [outcome]) => outcome.write_cost,
             (Self::Cleaned, [outcome]) => outcome.cleaned_utilisation,
             (Self::CostRatio, [over, under]) => ratio(over.write_cost, under.write_cost),
-            (Self::CleanedAtCost(cost), [_, _, ..]) => crossing(outcomes, cost),
             (Self::Peak(from, to), [outcome]) => peak(&outcome.victims, from, to),
             _ => unreachable!("a claim names as many conditions as its measure needs"),
         }
@@ -116,23 +113,6 @@ impl Expected {
 fn ratio(over: Interval, under: Interval) -> Interval {
     let mean = over.mean / under.mean;
     Interval { mean, half_width: mean * over.relative().hypot(under.relative()) }
-}
-
-/// Between two runs the inverse of the cost is linear in the utilisation of the cleaned segments.
-fn crossing(outcomes: &[&Outcome], cost: f64) -> Interval {
-    let at = |end: f64| {
-        let point = |outcome: &&Outcome| {
-            let Interval { mean, half_width } = outcome.write_cost;
-            (outcome.cleaned_utilisation.mean, 1.0 / (mean + end * half_width) - 1.0 / cost)
-        };
-        let points: Vec<(f64, f64)> = outcomes.iter().map(point).collect();
-        let crosses = |pair: &&[(f64, f64)]| pair[0].1 >= 0.0 && pair[1].1 < 0.0;
-        points
-            .windows(2)
-            .find(crosses)
-            .map_or(f64::NAN, |p| p[0].0 + (p[1].0 - p[0].0) * p[0].1 / (p[0].1 - p[1].1))
-    };
-    Interval { mean: at(0.0), half_width: (at(1.0) - at(-1.0)).abs() / 2.0 }
 }
 
 /// The peak, known to half a bar.

@@ -110,13 +110,3 @@ fn a_known_miss_that_holds_is_against_the_record() {
         assert_eq!(claim.is_as_recorded(&judge(&claim, &outcomes)), is_as_recorded, "{claim:?}");
     }
 }
-
-#[test]
-fn costs_cross_where_theory_says() {
-    let conditions: Vec<Condition> = [0.5, 0.7, 0.9].map(|u| Condition::PAPER.at(u)).to_vec();
-    let outcomes: Vec<Outcome> = conditions.iter().map(|c| outcome(c, [20, 80])).collect();
-    let outcomes: Vec<&Outcome> = outcomes.iter().collect();
-    let found = Measure::CleanedAtCost(4.0).of(&outcomes);
-    assert!((found.mean - 0.5).abs() < 1e-6 && found.half_width > 0.0, "{found:?}");
-    assert!(Measure::CleanedAtCost(40.0).of(&outcomes).mean.is_nan());
-}

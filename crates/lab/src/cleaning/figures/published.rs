@@ -1,10 +1,9 @@
 //! Published results for these simulations: those of the paper, of theory, and of other simulators of the same model.
 
 use super::claims::Expected::{Above, Below, Near, Within};
-use super::claims::Measure::{Cleaned, CleanedAtCost, Cost, CostRatio, Peak};
+use super::claims::Measure::{Cleaned, Cost, CostRatio, Peak};
 use super::claims::{Claim, Expected};
 use super::condition::{Condition, Order};
-use super::runs::UTILISATIONS;
 use crate::cleaning::engine::VictimOrder;
 use crate::cleaning::limits;
 
@@ -30,18 +29,11 @@ pub(super) fn paper() -> Vec<Claim> {
 fn uniform() -> Vec<Claim> {
     let uniform = Condition::PAPER;
     let theory = |utilisation: f64| 2.0 * limits::amplification(limits::cleaned_utilisation(utilisation));
-    let meets = |what, cost, at| {
-        let fuller: Vec<Condition> =
-            UTILISATIONS.iter().filter(|u| **u >= 0.5).map(|u| uniform.at(*u)).collect();
-        Claim::new("figure 3", what, fuller, CleanedAtCost(cost), Near(at, 0.02))
-    };
     let limit = |utilisation| {
         let what = "write cost, against the limit of large segments (Lambert's W)";
         Claim::new("theory", what, vec![uniform.at(utilisation)], Cost, Within(theory(utilisation), 0.02))
     };
     vec![
-        meets("utilisation of cleaned segments at which LFS costs what FFS today does (10)", 10.0, 0.8),
-        meets("the same for FFS improved (4)", 4.0, 0.5),
         Claim::new("3.5", "utilisation of cleaned segments", vec![uniform], Cleaned, Near(0.55, 0.02)),
         Claim::new("3.5", "write cost, disk nearly empty", vec![uniform.at(0.1)], Cost, Below(2.0)),
         limit(0.5),
