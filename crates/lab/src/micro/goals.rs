@@ -1,4 +1,5 @@
-//! The project's goals: the longest time of each row relative to the first file system that firnfs is compared with.
+//! The project's goals: the longest time of each row relative to the first file system that firnfs is compared with, and of some rows
+//! relative to the store in memory behind the same transport.
 //!
 //! They apply to the subject. Variants with the kernel's write-back cache have goals in the rows that the cache is for; the other
 //! variants are there for comparison.
@@ -12,6 +13,15 @@ pub fn with_writeback(task: Task, durability: Durability) -> Option<f64> {
     match (task, durability) {
         (Task::WriteSequential, Durability::Durable) => Some(0.9),
         (Task::OverwriteRandom, Durability::Durable) => Some(0.8),
+        _ => None,
+    }
+}
+
+/// The goal of a row relative to the store in memory: what the log itself may add.
+#[must_use]
+pub fn of_null(task: Task, durability: Durability) -> Option<f64> {
+    match (task, durability) {
+        (Task::WriteSequential | Task::OverwriteRandom, Durability::Buffered) => Some(1.15),
         _ => None,
     }
 }

@@ -19,7 +19,7 @@ pub struct Roles {
     pub variants: Vec<String>,
     /// The null file system: memory behind the same transport.
     pub null: Option<String>,
-    /// The file systems to compare with; the goals refer to the first.
+    /// The file systems to compare with; goals refer to the first, a few to `null`.
     pub against: Vec<String>,
 }
 
@@ -296,13 +296,16 @@ fn row(
     }
 }
 
-/// The goals refer to the first file system compared with; [`goals`] says whom they apply to.
+/// The goals refer to the first file system compared with, and to the null file system; [`goals`] says whom they apply to.
 fn limit(
     (task, durability): (Task, Durability),
     (of, to): (&String, &String),
     roles: &Roles,
     columns: &[Column],
 ) -> Option<f64> {
+    if roles.null.as_ref() == Some(to) {
+        return goals::of_null(task, durability);
+    }
     if roles.against.first() != Some(to) {
         return None;
     }

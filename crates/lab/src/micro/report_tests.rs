@@ -122,6 +122,18 @@ fn each_variant_is_compared_with_the_first_file_system_and_a_write_back_cache_ha
 }
 
 #[test]
+fn writes_have_a_goal_relative_to_the_store_in_memory() {
+    let times = [("ext4", 100), ("firn", 120), ("mem", 90)];
+    let report = report(
+        times.map(|(target, ms)| sample(Task::OverwriteRandom, Durability::Buffered, target, 0, ms)).to_vec(),
+    );
+    assert_eq!(report.missed().len(), 1);
+    assert!(report.missed()[0].ends_with("firn 1.33 x mem, goal 1.15"), "{:?}", report.missed());
+    let text = report.to_markdown();
+    assert!(text.contains("| **1.33 (1.33-1.33)** | firn / mem <= 1.15"), "{text}");
+}
+
+#[test]
 fn the_report_survives_a_trip_through_json() {
     let report = report(vec![sample(Task::Find, Durability::Warm, "firn", 0, 3)]);
     let text = serde_json::to_string(&report).unwrap();

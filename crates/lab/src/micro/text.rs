@@ -129,12 +129,14 @@ fn ratio(r: &Ratio) -> String {
     if r.reached() == Some(false) { format!("**{}**", spread(&r.ratio)) } else { spread(&r.ratio) }
 }
 
-/// The goal of the row, and those of columns with goals of their own.
+/// The goal of the row, and those of columns with goals of their own, or relative to another file system than the first.
 fn goals(ratios: &[Ratio]) -> String {
     let mut shown: Vec<(f64, String)> = Vec::new();
     for r in ratios {
         let Some(limit) = r.limit else { continue };
-        if shown.is_empty() {
+        if ratios.first().is_some_and(|first| first.to != r.to) {
+            shown.push((limit, format!("{} / {} <= {limit:.2}", r.of, r.to)));
+        } else if shown.is_empty() {
             shown.push((limit, format!("<= {limit:.2}")));
         } else if shown.iter().all(|(known, _)| *known != limit) {
             shown.push((limit, format!("{} <= {limit:.2}", r.of)));
