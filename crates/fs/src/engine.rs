@@ -28,7 +28,7 @@ use firnfs_format::TimeNs;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-pub use crate::fetch::{Ahead, Fetch, Soon};
+pub use crate::fetch::{Ahead, Fetch, Fetched, Soon};
 
 /// Judges bytes that were read, without the store and outside its lock.
 pub trait Verify: Send + Sync {
@@ -144,7 +144,7 @@ pub trait Engine: Store {
     ///
     /// # Errors
     /// `Corrupt` if they are not what they should be.
-    fn supply(&mut self, _token: &Token, _bytes: &[u8]) -> Result<(), FsError> {
+    fn supply(&mut self, _token: &Token, _bytes: &Fetched) -> Result<(), FsError> {
         Ok(())
     }
 

@@ -5,6 +5,10 @@
 //! [`Engine::supply`](crate::engine::Engine::supply). The store decides how far to read around a range ([`Ahead`]), because it
 //! knows what lies there ([`lookahead`](crate::lookahead)).
 
+use firnfs_device::AlignedBuf;
+use std::ops::{Deref, Range};
+use std::sync::Arc;
+
 /// Words of a token: enough for a block's name and a pointer of 16 bytes.
 const TOKEN_WORDS: usize = 5;
 
@@ -65,4 +69,53 @@ pub struct Fetch {
     pub len_bytes: u32,
     /// What to read with it.
     pub ahead: Ahead,
+}
+
+/// Bytes that were read: a buffer, or a part of one that other fetches share. Whoever keeps them copies nothing.
+#[derive(Clone, Debug)]
+pub struct Fetched {
+    buf: Arc<AlignedBuf>,
+    range: Range<usize>,
+}
+
+impl Fetched {
+    /// A part of a buffer; `None` if it does not lie inside.
+    #[must_use]
+    pub fn part(buf: &Arc<AlignedBuf>, range: Range<usize>) -> Option<Self> {
+        buf.get(range.clone()).is_some().then(|| Self { buf: buf.clone(), range })
+    }
+
+    /// True if nothing else is in the buffer: whoever keeps the bytes keeps no more memory than they need.
+    #[must_use]
+    pub fn is_all(&self) -> bool {
+        self.range == (0..self.buf.len())
+    }
+}
+
+impl From<AlignedBuf> for Fetched {
+    fn from(buf: AlignedBuf) -> Self {
+        Self { range: 0..buf.len(), buf: Arc::new(buf) }
+    }
+}
+
+impl From<&[u8]> for Fetched {
+    /// A copy.
+    fn from(bytes: &[u8]) -> Self {
+        AlignedBuf::copy_of(bytes).into()
+    }
+}
+
+impl From<Vec<u8>> for Fetched {
+    /// A copy: memory from elsewhere need not begin on a page.
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::from(&*bytes)
+    }
+}
+
+impl Deref for Fetched {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.buf[self.range.clone()]
+    }
 }

@@ -58,7 +58,7 @@ impl Driver {
         for fetch in fetches {
             let bytes = read_range(&self.device, fetch.at_bytes, fetch.len_bytes)?;
             self.verifier.verify(&fetch.token, &bytes)?;
-            self.vfs.store_mut().supply(&fetch.token, &bytes)?;
+            self.vfs.store_mut().supply(&fetch.token, &bytes.into())?;
         }
         Ok(())
     }

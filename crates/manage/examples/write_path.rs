@@ -236,7 +236,7 @@ impl<S: Engine> Bench<S> {
         let device = self.device.as_ref().ok_or("the memory store reads nothing")?;
         for fetch in fetches {
             let bytes = read_range(device, fetch.at_bytes, fetch.len_bytes)?;
-            self.vfs.store_mut().supply(&fetch.token, &bytes)?;
+            self.vfs.store_mut().supply(&fetch.token, &bytes.into())?;
         }
         Ok(())
     }

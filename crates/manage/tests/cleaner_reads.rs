@@ -264,7 +264,7 @@ impl Hand {
         let Stop::Need(fetches) = stop else { panic!("{stop:?}") };
         for fetch in fetches {
             let data = self.device.read(fetch.at_bytes, fetch.len_bytes).unwrap();
-            self.vfs.store_mut().supply(&fetch.token, &data).unwrap();
+            self.vfs.store_mut().supply(&fetch.token, &data.into()).unwrap();
         }
     }
 
@@ -326,7 +326,7 @@ fn a_victim_that_was_emptied_and_rewritten_during_the_pass_is_not_reported_as_da
     }
     // The data read arrives, and the pass goes on.
     for (fetch, data) in under_way.iter().zip(&come) {
-        hand.vfs.store_mut().supply(&fetch.token, data).unwrap();
+        hand.vfs.store_mut().supply(&fetch.token, &data.clone().into()).unwrap();
     }
     for _ in 0..20 {
         hand.now.0 += 1_000_000;

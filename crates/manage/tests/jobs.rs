@@ -113,7 +113,7 @@ impl Hand {
             Stop::Need(fetches) => {
                 for fetch in fetches {
                     let data = self.device.read(fetch.at_bytes, fetch.len_bytes).unwrap();
-                    self.vfs.store_mut().supply(&fetch.token, &data)?;
+                    self.vfs.store_mut().supply(&fetch.token, &data.into())?;
                 }
                 Ok(())
             }

@@ -12,7 +12,7 @@
 //! Caller: `reader`.
 
 use crate::sync::Mutex;
-use firnfs::fetch::{Soon, Token};
+use firnfs::fetch::{Fetched, Soon, Token};
 use firnfs_device::{AlignedBuf, Tag};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -44,6 +44,12 @@ impl Window {
     pub fn range(&self, at_bytes: u64, len_bytes: u64) -> Option<&[u8]> {
         let from = usize::try_from(at_bytes.checked_sub(self.at_bytes)?).ok()?;
         self.data.get(from..from.checked_add(len_bytes as usize)?)
+    }
+
+    /// The same, to be kept without a copy.
+    pub fn part(&self, at_bytes: u64, len_bytes: u64) -> Option<Fetched> {
+        let from = usize::try_from(at_bytes.checked_sub(self.at_bytes)?).ok()?;
+        Fetched::part(&self.data, from..from.checked_add(len_bytes as usize)?)
     }
 
     fn holds(&self, at_bytes: u64) -> bool {

@@ -14,10 +14,9 @@ use crate::never_waiting;
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use firnfs::FsError;
 use firnfs::engine::Verify;
-use firnfs::fetch::{Ahead, Fetch, Soon, Token};
+use firnfs::fetch::{Ahead, Fetch, Fetched, Soon, Token};
 use firnfs::store::{Piece, ReadPlan};
 use firnfs_device::{AlignedBuf, Completion, Device, Request, Tag};
-use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 /// If the caller reads ahead by itself, nothing is started for reads that are at least this long.
@@ -40,17 +39,15 @@ struct Span {
 
 impl Span {
     /// The bytes of a range that begins in the span, or in the window before it, given the bytes that were read.
-    fn range<'a>(&self, read: &'a Window, at_bytes: u64, len_bytes: u64) -> Cow<'a, [u8]> {
-        if let Some(bytes) = read.range(at_bytes, len_bytes) {
-            return Cow::Borrowed(bytes);
-        }
-        let joined = self.goes_on.as_ref().and_then(|window| {
+    fn range(&self, read: &Window, at_bytes: u64, len_bytes: u64) -> Fetched {
+        let joined = || {
+            let window = self.goes_on.as_ref()?;
             let inside = window.end().checked_sub(at_bytes)?;
-            let mut bytes = window.range(at_bytes, inside)?.to_vec();
-            bytes.extend_from_slice(read.range(window.end(), len_bytes.checked_sub(inside)?)?);
-            Some(bytes)
-        });
-        Cow::Owned(joined.unwrap_or_default())
+            let first = window.range(at_bytes, inside)?;
+            let rest = read.range(window.end(), len_bytes.checked_sub(inside)?)?;
+            Some(Fetched::from(&*[first, rest].concat()))
+        };
+        read.part(at_bytes, len_bytes).or_else(joined).unwrap_or_else(|| Fetched::from(&[][..]))
     }
 }
 
@@ -169,7 +166,7 @@ impl Reader {
     }
 
     /// Reads everything that a store asked for at once, and verifies it; returns one answer for each fetch.
-    pub fn fetch_all(&self, fetches: &[Fetch]) -> Vec<Result<Vec<u8>, FsError>> {
+    pub fn fetch_all(&self, fetches: &[Fetch]) -> Vec<Result<Fetched, FsError>> {
         let is_held = |fetch: &Fetch| {
             self.verifier.notices_stale(&fetch.token)
                 && self.ahead.holds(fetch.at_bytes, u64::from(fetch.len_bytes))
@@ -182,7 +179,7 @@ impl Reader {
             Ok(submitted) => submitted,
             Err(why) => return fetches.iter().map(|_| Err(why.clone())).collect(),
         };
-        let mut answers: Vec<Option<Result<Vec<u8>, FsError>>> = fetches.iter().map(|_| None).collect();
+        let mut answers: Vec<Option<Result<Fetched, FsError>>> = fetches.iter().map(|_| None).collect();
         for at in held {
             answers[at] = Some(self.fetch_held(&fetches[at]));
         }
@@ -192,7 +189,7 @@ impl Reader {
             answers[at] = Some(window.clone().and_then(|window| {
                 let bytes = span.range(&window, fetch.at_bytes, u64::from(fetch.len_bytes));
                 match self.verifier.verify(&fetch.token, &bytes) {
-                    Ok(()) => Ok(bytes.into_owned()),
+                    Ok(()) => Ok(bytes),
                     // The window may be older than the device.
                     Err(_) if span.goes_on.is_some() => self.again(fetch),
                     Err(why) => Err(why),
@@ -206,19 +203,17 @@ impl Reader {
     }
 
     /// The bytes of a fetch, from windows if they verify.
-    fn fetch_held(&self, fetch: &Fetch) -> Result<Vec<u8>, FsError> {
+    fn fetch_held(&self, fetch: &Fetch) -> Result<Fetched, FsError> {
         let held = self.held(fetch.at_bytes, u64::from(fetch.len_bytes));
         match held {
-            Some(bytes) if self.verifier.verify(&fetch.token, bytes.as_ref()).is_ok() => {
-                Ok(bytes.as_ref().to_vec())
-            }
+            Some(bytes) if self.verifier.verify(&fetch.token, &bytes).is_ok() => Ok(bytes),
             _ => self.again(fetch),
         }
     }
 
     /// Reads one fetch alone, ignoring the windows.
-    fn again(&self, fetch: &Fetch) -> Result<Vec<u8>, FsError> {
-        let bytes = self.exact(fetch.at_bytes, u64::from(fetch.len_bytes))?;
+    fn again(&self, fetch: &Fetch) -> Result<Fetched, FsError> {
+        let bytes = self.alone(fetch.at_bytes, u64::from(fetch.len_bytes))?;
         self.verifier.verify(&fetch.token, &bytes).map(|()| bytes)
     }
 
@@ -318,25 +313,25 @@ impl Reader {
     }
 
     /// Waits for a read that was started for the store; `None` if it failed.
-    pub(crate) fn land_for_store(&self, token: &Token, started: Started) -> Option<Vec<u8>> {
+    pub(crate) fn land_for_store(&self, token: &Token, started: Started) -> Option<Fetched> {
         let Soon { at_bytes, len_bytes, .. } = started.soon;
         let window = self.land(started).ok()?;
-        let bytes = window.range(at_bytes, u64::from(len_bytes))?;
-        self.verifier.verify(token, bytes).is_ok().then(|| bytes.to_vec())
+        let bytes = window.part(at_bytes, u64::from(len_bytes))?;
+        self.verifier.verify(token, &bytes).is_ok().then_some(bytes)
     }
 
     /// The bytes of a range from windows, and from reads that become windows, for which it waits; `None` if a part is missing.
-    fn held(&self, at_bytes: u64, len_bytes: u64) -> Option<Held> {
+    fn held(&self, at_bytes: u64, len_bytes: u64) -> Option<Fetched> {
         let window = self.window_at(at_bytes)?;
-        if window.range(at_bytes, len_bytes).is_some() {
-            return Some(Held::Inside { window, at_bytes, len_bytes });
+        if let Some(part) = window.part(at_bytes, len_bytes) {
+            return Some(part);
         }
         let (mut bytes, mut window, end) = (Vec::new(), window, at_bytes + len_bytes);
         loop {
             let at = at_bytes + bytes.len() as u64;
             bytes.extend_from_slice(window.range(at, window.end().min(end) - at)?);
             if bytes.len() as u64 == len_bytes {
-                return Some(Held::Joined(bytes));
+                return Some(Fetched::from(&*bytes));
             }
             window = self.window_at(at_bytes + bytes.len() as u64)?;
         }
@@ -357,9 +352,13 @@ impl Reader {
     /// # Errors
     /// `Io`.
     pub fn exact(&self, at_bytes: u64, len_bytes: u64) -> Result<Vec<u8>, FsError> {
+        self.alone(at_bytes, len_bytes).map(|bytes| bytes.to_vec())
+    }
+
+    fn alone(&self, at_bytes: u64, len_bytes: u64) -> Result<Fetched, FsError> {
         let submitted = self.submit(vec![self.span(at_bytes, len_bytes, Ahead::NONE)])?;
-        let (_, window) = self.finish(submitted).pop().ok_or(FsError::NoData)?;
-        Ok(window?.range(at_bytes, len_bytes).unwrap_or(&[]).to_vec())
+        let (span, window) = self.finish(submitted).pop().ok_or(FsError::NoData)?;
+        Ok(span.range(&window?, at_bytes, len_bytes))
     }
 
     /// Carries out a read plan: adjacent stretches become one read, and all reads are under way at once, before those that are only
@@ -422,7 +421,7 @@ impl Reader {
             let target = &mut out[at_out..at_out + piece.len_bytes()];
             let is_copied = self
                 .held(at_bytes, len_bytes)
-                .is_some_and(|bytes| self.copy_stored(piece, bytes.as_ref(), target).is_ok());
+                .is_some_and(|bytes| self.copy_stored(piece, &bytes, target).is_ok());
             if !is_copied {
                 return Some(run.split(nth).1);
             }
@@ -467,23 +466,6 @@ impl Drop for Reader {
         let Some(device) = &self.device else { return };
         for started in self.ahead.take_all() {
             let _nobody_needs_it = device.wait(started.tag);
-        }
-    }
-}
-
-/// The bytes of a range, read earlier.
-enum Held {
-    Inside { window: Window, at_bytes: u64, len_bytes: u64 },
-    Joined(Vec<u8>),
-}
-
-impl AsRef<[u8]> for Held {
-    fn as_ref(&self) -> &[u8] {
-        match self {
-            Self::Inside { window, at_bytes, len_bytes } => {
-                window.range(*at_bytes, *len_bytes).unwrap_or(&[])
-            }
-            Self::Joined(bytes) => bytes,
         }
     }
 }
@@ -557,4 +539,24 @@ fn run_length(pieces: &[Piece]) -> usize {
         run += 1;
     }
     run
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use firnfs::engine::Unverified;
+    use firnfs_device::MemDevice;
+
+    #[test]
+    fn fetches_that_lie_together_share_the_buffer_into_which_they_were_read() {
+        let device: Arc<dyn Device> = Arc::new(MemDevice::new(1 << 20));
+        let reader = Reader::new(Some(device), Arc::new(Unverified), Arc::default());
+        let fetch =
+            |at_bytes| Fetch { token: Token::of([0; 5]), at_bytes, len_bytes: 4096, ahead: Ahead::NONE };
+        let answers = reader.fetch_all(&[fetch(8192), fetch(4096), fetch(65536)]);
+        let [second, first, other] = &answers[..] else { panic!("{answers:?}") };
+        let (second, first) = (second.as_ref().unwrap(), first.as_ref().unwrap());
+        assert_eq!(first.as_ptr_range().end, second.as_ptr(), "no copies");
+        assert!(!first.is_all() && other.as_ref().unwrap().is_all());
+    }
 }

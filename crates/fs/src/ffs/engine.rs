@@ -5,14 +5,14 @@ use super::wanted::Wanted;
 use super::writes::Subject;
 use crate::engine::{Engine, Job, JobId, Pressure, Step};
 use crate::error::{FsError, Outcome};
-use crate::fetch::Token;
+use crate::fetch::{Fetched, Token};
 use crate::store::{Buf, Ticket};
 use firnfs_device::DeviceError;
 use firnfs_format::TimeNs;
 
 impl Engine for Ffs {
     /// Drops bytes that a write may have made stale: the operation that needs them requests them again.
-    fn supply(&mut self, token: &Token, bytes: &[u8]) -> Result<(), FsError> {
+    fn supply(&mut self, token: &Token, bytes: &Fetched) -> Result<(), FsError> {
         let (wanted, stamp) = Wanted::of(token);
         let addr = match wanted {
             Wanted::Blocks { addr, .. } | Wanted::Detached(addr) => addr,
@@ -24,10 +24,10 @@ impl Engine for Ffs {
         }
         match wanted {
             Wanted::Blocks { key, addr } => self.supply_blocks(&key, addr, bytes),
-            Wanted::InodeBlock(number) => self.inode_blocks.insert(number, Buf::from(bytes)),
+            Wanted::InodeBlock(number) => self.inode_blocks.insert(number, Buf::from(&**bytes)),
             Wanted::Group(number) if !self.groups.is_loaded(number) => self.supply_group(number, bytes)?,
             Wanted::Group(_) => {}
-            Wanted::Detached(addr) => self.releases.supply(addr, Buf::from(bytes)),
+            Wanted::Detached(addr) => self.releases.supply(addr, Buf::from(&**bytes)),
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use super::map::wanted::Wanted;
 use super::write::jobs::Landed;
 use crate::engine::{Engine, Job, JobId, Pressure, Step, Verify};
 use crate::error::{FsError, Outcome};
-use crate::fetch::Token;
+use crate::fetch::{Fetched, Token};
 use crate::store::{BlockKey, Buf, Scope, Store, Ticket, padded};
 use firnfs_device::DeviceError;
 use firnfs_format::{BlockPtr, Epoch, InodeNo, TimeNs};
@@ -19,7 +19,7 @@ impl Engine for Lfs {
         self.shelf.verifier.clone()
     }
 
-    fn supply(&mut self, token: &Token, bytes: &[u8]) -> Result<(), FsError> {
+    fn supply(&mut self, token: &Token, bytes: &Fetched) -> Result<(), FsError> {
         match Wanted::of(token) {
             Wanted::Block(key, ptr) => self.supply_block(key, ptr, bytes),
             Wanted::Inode(ino, ptr) => self.supply_inode(ino, ptr, bytes)?,

@@ -19,7 +19,7 @@ use firnfs::store::content::{Content, ReadyBlock};
 use firnfs::store::{Piece, Scope};
 use firnfs::vfs::{AtimeMode, Vfs};
 use firnfs::{Fetch, FsError, Outcome, Stop};
-use firnfs_device::{Device, MemDevice, Request};
+use firnfs_device::{AlignedBuf, Device, MemDevice, Request};
 use firnfs_format::summary::{FLAG_CLEANER, SUMMARY_MAGIC, SummaryRaw};
 use firnfs_format::{InodeNo, TimeNs};
 use firnfs_sim::disk::{DiskParams, Work};
@@ -54,8 +54,6 @@ pub enum IdleRule {
 pub(crate) struct Driver {
     vfs: Vfs<Lfs>,
     stored: Sectors,
-    /// For what is read.
-    buffer: Vec<u8>,
     disk: OpenDisk,
     rule: IdleRule,
     depth: usize,
@@ -110,7 +108,6 @@ impl Driver {
         let mut driver = Self {
             vfs,
             stored: Sectors::of(&image),
-            buffer: Vec::new(),
             disk: OpenDisk::new(disk, now_ns, options.idle_after_ms),
             rule,
             depth,
@@ -479,12 +476,9 @@ impl Driver {
 
     fn supply(&mut self, fetches: &[Fetch]) -> Result<(), FsError> {
         for fetch in fetches {
-            let len = fetch.len_bytes as usize;
-            if self.buffer.len() < len {
-                self.buffer.resize(len, 0);
-            }
-            self.stored.read(fetch.at_bytes, &mut self.buffer[..len]);
-            self.vfs.store_mut().supply(&fetch.token, &self.buffer[..len])?;
+            let mut bytes = AlignedBuf::scratch(fetch.len_bytes as usize);
+            self.stored.read(fetch.at_bytes, &mut bytes);
+            self.vfs.store_mut().supply(&fetch.token, &bytes.into())?;
         }
         Ok(())
     }

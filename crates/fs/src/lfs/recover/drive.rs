@@ -5,7 +5,7 @@
 use crate::device_reader::{DeviceReader, Extent};
 use crate::engine::Engine;
 use crate::error::{FsError, Outcome, Stop};
-use crate::fetch::{Fetch, Token};
+use crate::fetch::{Fetch, Fetched, Token};
 use crate::lfs::Lfs;
 use crate::lfs::map::wanted::Wanted;
 use rustc_hash::FxHashMap;
@@ -110,7 +110,9 @@ impl Lfs {
                 answers.push(bytes.map(|bytes| {
                     let wanted = Wanted::of(&fetch.token);
                     let supplied = wanted.verify(&self.geo, &bytes);
-                    if let Err(why) = supplied.and_then(|()| self.supply(&fetch.token, &bytes)) {
+                    if let Err(why) =
+                        supplied.and_then(|()| self.supply(&fetch.token, &Fetched::from(&*bytes)))
+                    {
                         self.shelf.note_failure(wanted, why);
                     }
                 }));

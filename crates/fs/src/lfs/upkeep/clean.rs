@@ -13,7 +13,7 @@ use crate::cache::Fresh;
 use crate::clean::Candidate;
 use crate::clean::reading::Run;
 use crate::error::{FsError, Outcome, Stop, gather_needs};
-use crate::fetch::{Ahead, Fetch};
+use crate::fetch::{Ahead, Fetch, Fetched};
 use crate::lfs::Lfs;
 use crate::lfs::base::damage::Thing;
 use crate::lfs::base::places::block_key;
@@ -261,7 +261,7 @@ impl Lfs {
         &mut self,
         segment: SegmentId,
         run: Run,
-        bytes: &[u8],
+        bytes: &Fetched,
     ) -> Result<(), FsError> {
         self.upkeep.cleaning.read_bytes += bytes.len() as u64;
         match self.upkeep.cleaning.victims.iter_mut().find(|victim| victim.segment() == segment) {

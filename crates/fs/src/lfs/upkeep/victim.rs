@@ -11,6 +11,7 @@
 use crate::clean::reading::{Run, SUMMARY_READ_BYTES, goes_on, merged, summaries_first};
 use crate::clean::{Candidate, Medium};
 use crate::error::FsError;
+use crate::fetch::Fetched;
 use crate::lfs::base::geometry::Geometry;
 use crate::lfs::base::scan::{Chain, Partial};
 use crate::store::Buf;
@@ -33,12 +34,45 @@ enum Stage {
     Cut,
 }
 
+/// Bytes that are adjacent in the segment. Mostly it is all of the segment, in the buffer into which it was read.
+enum Piece {
+    Read(Fetched),
+    Joined(Vec<u8>),
+}
+
+impl Piece {
+    /// Keeps no larger buffer for a part of it.
+    fn of(bytes: &Fetched) -> Self {
+        if bytes.is_all() { Self::Read(bytes.clone()) } else { Self::Joined(bytes.to_vec()) }
+    }
+
+    fn extend(&mut self, behind: &[u8]) {
+        if let Self::Read(bytes) = self {
+            *self = Self::Joined(bytes.to_vec());
+        }
+        if let Self::Joined(bytes) = self {
+            bytes.extend_from_slice(behind);
+        }
+    }
+}
+
+impl std::ops::Deref for Piece {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Read(bytes) => bytes,
+            Self::Joined(bytes) => bytes,
+        }
+    }
+}
+
 /// See the module's head.
 pub(in crate::lfs) struct Victim {
     /// The facts for which it was chosen.
     pub candidate: Candidate,
     /// The bytes that have arrived, by first sector.
-    pieces: BTreeMap<u32, Vec<u8>>,
+    pieces: BTreeMap<u32, Piece>,
     asked: Vec<Run>,
     chain: Chain,
     partials: Vec<Partial>,
@@ -133,19 +167,19 @@ impl Victim {
     ///
     /// # Errors
     /// `Io` if they are too few.
-    pub fn supply(&mut self, run: Run, bytes: &[u8]) -> Result<(), FsError> {
+    pub fn supply(&mut self, run: Run, bytes: &Fetched) -> Result<(), FsError> {
         let Some(at) = self.asked.iter().position(|asked| *asked == run) else { return Ok(()) };
         if bytes.len() as u64 != run.bytes() {
             return Err(FsError::Io(format!("{} bytes came of {}", bytes.len(), run.bytes())));
         }
         self.asked.remove(at);
-        let mut bytes = bytes.to_vec();
+        let mut piece = Piece::of(bytes);
         if let Some(behind) = self.pieces.remove(&run.end()) {
-            bytes.extend_from_slice(&behind);
+            piece.extend(&behind);
         }
         match self.pieces.range_mut(..run.from).next_back() {
-            Some((&from, before)) if from + sectors(before) == run.from => before.extend_from_slice(&bytes),
-            _ => drop(self.pieces.insert(run.from, bytes)),
+            Some((&from, before)) if from + sectors(before) == run.from => before.extend(&piece),
+            _ => drop(self.pieces.insert(run.from, piece)),
         }
         Ok(())
     }
