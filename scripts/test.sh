@@ -83,7 +83,7 @@ done
 
 # Minutes that each step may take on two cores from a bare clone. They add up to 50.
 declare -A BUDGET_MIN=(
-    [format]=1 [lint]=3 [unit]=23 [interleavings]=3 [crash]=3 [aging]=2 [docs]=1 [fuzz]=6 [conformance]=8
+    [format]=1 [lint]=3 [unit]=21 [interleavings]=3 [crash]=3 [aging]=2 [docs]=1 [fuzz]=8 [conformance]=8
 )
 
 steps=("$@")
