@@ -3,7 +3,7 @@
 //! A [`Token`] says what the bytes will be. Only the store that made it can read it: the driver carries it to the
 //! [`Verify`](crate::engine::Verify) of the same store, outside the lock, and back to
 //! [`Engine::supply`](crate::engine::Engine::supply). The store decides how far to read around a range ([`Ahead`]), because it
-//! knows what lies there ([`lookahead`](crate::lookahead)).
+//! knows what lies there ([`lookahead`](crate::lookahead)). What was read comes back as [`Fetched`], in the buffer into which it was read.
 
 use firnfs_device::AlignedBuf;
 use std::ops::{Deref, Range};
