@@ -85,6 +85,21 @@ impl Fetched {
         buf.get(range.clone()).is_some().then(|| Self { buf: buf.clone(), range })
     }
 
+    /// A part of these bytes; `None` if it does not lie inside.
+    #[must_use]
+    pub fn within(&self, range: Range<usize>) -> Option<Self> {
+        let end = self.range.start.checked_add(range.end)?;
+        let is_inside = range.start <= range.end && end <= self.range.end;
+        is_inside.then(|| Self { buf: self.buf.clone(), range: self.range.start + range.start..end })
+    }
+
+    /// These bytes and `next` in one, if it follows them in the same buffer.
+    #[must_use]
+    pub fn joined(&self, next: &Self) -> Option<Self> {
+        let follows = Arc::ptr_eq(&self.buf, &next.buf) && self.range.end == next.range.start;
+        follows.then(|| Self { buf: self.buf.clone(), range: self.range.start..next.range.end })
+    }
+
     /// True if nothing else is in the buffer: whoever keeps the bytes keeps no more memory than they need.
     #[must_use]
     pub fn is_all(&self) -> bool {

@@ -31,6 +31,9 @@ const REQUEST_EXTRA_BYTES: usize = 8192;
 /// uses as much as its largest request and reply.
 const MAX_WORKERS: usize = 256;
 
+/// Most pieces that writev(2) takes (`UIO_MAXIOV`).
+const PIECES_MAX: usize = 1024;
+
 /// A mounted connection to the kernel.
 #[derive(Clone)]
 pub struct DeviceTransport {
@@ -404,8 +407,8 @@ impl<'a> Worker<'a> {
             self.has_agreed_on_uring = is_possible && self.reply.agree_on(init::OVER_IO_URING);
         }
         match verdict {
-            Verdict::Answer | Verdict::Last => self.send(unique, None),
-            Verdict::Error(errno) => self.send(unique, Some(errno)),
+            Verdict::Answer | Verdict::Last => send(self.fd, &mut self.reply, unique, None),
+            Verdict::Error(errno) => send(self.fd, &mut self.reply, unique, Some(errno)),
             Verdict::Silent => {}
         }
         Ok(match (verdict, &request.operation) {
@@ -415,28 +418,36 @@ impl<'a> Worker<'a> {
             _ => Answered::Other,
         })
     }
+}
 
-    fn send(&self, unique: u64, error: Option<Errno>) {
-        let payload = if error.is_some() { &[] } else { self.reply.payload() };
-        let header = OutHeader {
-            len: (size_of::<OutHeader>() + payload.len()) as u32,
-            error: error.map_or(0, |errno| -errno.raw_os_error()),
-            unique,
-        };
-        let parts = [IoSlice::new(header.as_bytes()), IoSlice::new(payload)];
-        let parts = if payload.is_empty() { &parts[..1] } else { &parts[..] };
-        match rustix::io::writev(self.fd, parts) {
-            // ENOENT: the caller was killed while it waited. ENODEV: unmounted meanwhile.
-            Ok(_) | Err(Errno::NOENT | Errno::NODEV) => {}
-            Err(errno) => tracing::error!("the kernel refused a reply: {errno}"),
-        }
+/// Sends a reply in the pieces in which it lies, and empties it.
+fn send(fd: &OwnedFd, reply: &mut Reply, unique: u64, error: Option<Errno>) {
+    if error.is_some() {
+        reply.clear();
+    } else if reply.slices().count() >= PIECES_MAX {
+        reply.gather();
     }
+    let header = OutHeader {
+        len: (size_of::<OutHeader>() + reply.len_bytes()) as u32,
+        error: error.map_or(0, |errno| -errno.raw_os_error()),
+        unique,
+    };
+    let payload = reply.slices().filter(|bytes| !bytes.is_empty());
+    let parts: Vec<IoSlice<'_>> =
+        std::iter::once(header.as_bytes()).chain(payload).map(IoSlice::new).collect();
+    match rustix::io::writev(fd, &parts) {
+        // ENOENT: the caller was killed while it waited. ENODEV: unmounted meanwhile.
+        Ok(_) | Err(Errno::NOENT | Errno::NODEV) => {}
+        Err(errno) => tracing::error!("the kernel refused a reply: {errno}"),
+    }
+    reply.clear();
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::wire::abi::opcode;
+    use firnfs_volume::Scattered;
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
     use std::sync::Barrier;
     use std::time::Duration;
@@ -503,6 +514,50 @@ mod tests {
             answered.sort_unstable();
             assert_eq!(answered, (0..TOGETHER as u64).map(|n| (n, 0)).collect::<Vec<_>>());
             drop(kernel);
+            served.join().unwrap().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_read_is_sent_from_where_it_lies_in_however_many_pieces() {
+        struct Blocks;
+        impl Handler for Blocks {
+            fn handle(&self, request: &Request<'_>, reply: &mut Reply) -> Verdict {
+                // Two blocks for each STATFS, more than writev(2) takes for each READLINK.
+                let count = match request.operation {
+                    Operation::Statfs => 2,
+                    Operation::Readlink => PIECES_MAX as u32,
+                    _ => return Verdict::Error(Errno::NOSYS),
+                };
+                let mut read = Scattered::default();
+                (0..count).for_each(|n| read.add_block(&Arc::from(n.to_ne_bytes()), 0..4));
+                read.add_zeros(3);
+                reply.put_read(read);
+                Verdict::Answer
+            }
+            fn setxattr_ext(&self) -> bool {
+                false
+            }
+        }
+        let (transport, kernel) = connection();
+        let answer_of = |unique: u64| {
+            let mut bytes = [0; 8192];
+            let len = rustix::io::read(&kernel, &mut bytes[..]).unwrap();
+            assert_eq!(u64::from_ne_bytes(bytes[8..16].try_into().unwrap()), unique);
+            bytes[16..len].to_vec()
+        };
+        let expected =
+            |count: u32| (0..count).flat_map(|n| n.to_ne_bytes()).chain([0; 3]).collect::<Vec<u8>>();
+        std::thread::scope(|scope| {
+            let served = scope.spawn(|| transport.serve(&Blocks, 1));
+            send(&kernel, opcode::STATFS, 1);
+            assert_eq!(answer_of(1), expected(2));
+            send(&kernel, opcode::READLINK, 2);
+            assert_eq!(answer_of(2), expected(PIECES_MAX as u32));
+            // Nothing is left of an answer that was sent.
+            send(&kernel, opcode::FSYNC, 3);
+            assert_eq!(receive(&kernel), (3, -Errno::NOSYS.raw_os_error()));
+            rustix::net::shutdown(&kernel, rustix::net::Shutdown::Both).unwrap();
             served.join().unwrap().unwrap();
         });
     }

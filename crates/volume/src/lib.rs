@@ -8,7 +8,7 @@
 //! volumes of each kind, through the public methods of [`Volume`].
 //!
 //! `volume` is [`Volume`]; `allocate` has its fallocate(2), `never_waiting` operations that give up rather than wait. `reader`
-//! reads the device, `ahead` keeps what was read before anybody needed it. `stalls` measures waits for room, `lock_time` turns at
+//! reads the device, `ahead` keeps what was read before anybody needed it, `scattered` has the bytes of a read where they lie. `stalls` measures waits for room, `lock_time` turns at
 //! the lock; `latency` is a histogram of durations. `sync` has the mutexes and condition variables, or those of a model checker.
 
 mod ahead;
@@ -17,6 +17,7 @@ mod latency;
 mod lock_time;
 mod never_waiting;
 mod reader;
+mod scattered;
 mod stalls;
 mod sync;
 mod volume;
@@ -25,6 +26,7 @@ pub use latency::Latency;
 pub use lock_time::{LockTimes, SAMPLED_ONE_IN};
 pub use never_waiting::never_waiting;
 pub use reader::Reader;
+pub use scattered::Scattered;
 pub use stalls::Stalls;
 #[cfg(shuttle)]
 pub use sync::lose_notifications;

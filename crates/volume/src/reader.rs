@@ -11,6 +11,7 @@
 
 use crate::ahead::{PIECE_MAX_BYTES, ReadAhead, SOON_MAX_BYTES, Started, Window};
 use crate::never_waiting;
+use crate::scattered::Scattered;
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use firnfs::FsError;
 use firnfs::engine::Verify;
@@ -366,18 +367,12 @@ impl Reader {
     ///
     /// # Errors
     /// `Io`, `Corrupt`.
-    pub fn carry_out(&self, plan: &ReadPlan, out: &mut [u8]) -> Result<(), FsError> {
+    pub fn carry_out(&self, plan: &ReadPlan) -> Result<Scattered, FsError> {
         let (mut held, mut missing): (Vec<Run<'_>>, Vec<Run<'_>>) = Default::default();
-        let (mut at, mut done) = (0, 0);
+        let mut at = 0;
         while at < plan.pieces.len() {
-            if copy_memory(&plan.pieces[at], &mut out[done..]) {
-                done += plan.pieces[at].len_bytes();
-                at += 1;
-                continue;
-            }
-            let run = Run { pieces: &plan.pieces[at..at + run_length(&plan.pieces[at..])], at_out: done };
-            at += run.pieces.len();
-            done += run.len_out();
+            let run = Run { pieces: &plan.pieces[at..at + run_length(&plan.pieces[at..])], at };
+            at += run.pieces.len().max(1);
             let count = run.pieces.iter().take_while(|piece| self.is_held(piece)).count();
             let (first, rest) = run.split(count);
             held.extend((!first.pieces.is_empty()).then_some(first));
@@ -393,13 +388,17 @@ impl Reader {
                 device.start_reads();
             }
         }
-        let stale: Vec<Run<'_>> = held.into_iter().filter_map(|run| self.copy_held(run, out)).collect();
-        let result = self.copy_read(&missing, submitted, out);
-        if stale.is_empty() {
-            return result;
+        let mut blocks: Vec<Option<Fetched>> = vec![None; plan.pieces.len()];
+        let stale: Vec<Run<'_>> =
+            held.into_iter().filter_map(|run| self.take_held(run, &mut blocks)).collect();
+        let result = self.take_read(&missing, submitted, &mut blocks);
+        if !stale.is_empty() {
+            let again = self.submit(self.spans(&stale))?;
+            result.and(self.take_read(&stale, again, &mut blocks))?;
+        } else {
+            result?;
         }
-        let again = self.submit(self.spans(&stale))?;
-        result.and(self.copy_read(&stale, again, out))
+        Ok(gather(&plan.pieces, &blocks))
     }
 
     fn spans(&self, runs: &[Run<'_>]) -> Vec<Span> {
@@ -413,50 +412,41 @@ impl Reader {
             if self.verifier.notices_stale(token) && self.ahead.holds(*at_bytes, u64::from(*stored_bytes)))
     }
 
-    /// Serves a run from windows; returns the rest of it from the first block on that is not there any more, or not the right one.
-    fn copy_held<'a>(&self, run: Run<'a>, out: &mut [u8]) -> Option<Run<'a>> {
-        let mut at_out = run.at_out;
+    /// Takes a run's blocks from windows; returns the rest of it from the first block on that is not there any more, or not the right one.
+    fn take_held<'a>(&self, run: Run<'a>, blocks: &mut [Option<Fetched>]) -> Option<Run<'a>> {
         for (nth, piece) in run.pieces.iter().enumerate() {
-            let (at_bytes, len_bytes) = stored(piece)?;
-            let target = &mut out[at_out..at_out + piece.len_bytes()];
-            let is_copied = self
-                .held(at_bytes, len_bytes)
-                .is_some_and(|bytes| self.copy_stored(piece, &bytes, target).is_ok());
-            if !is_copied {
-                return Some(run.split(nth).1);
+            let (token, at_bytes, len_bytes) = stored(piece)?;
+            match self.held(at_bytes, len_bytes) {
+                Some(bytes) if self.verifier.verify(token, &bytes).is_ok() => {
+                    blocks[run.at + nth] = Some(bytes);
+                }
+                _ => return Some(run.split(nth).1),
             }
-            at_out += piece.len_bytes();
         }
         None
     }
 
-    /// Waits for the reads of runs, and copies what was asked for.
-    fn copy_read(&self, runs: &[Run<'_>], submitted: Submitted, out: &mut [u8]) -> Result<(), FsError> {
+    /// Waits for the reads of runs, and takes their blocks.
+    fn take_read(
+        &self,
+        runs: &[Run<'_>],
+        submitted: Submitted,
+        blocks: &mut [Option<Fetched>],
+    ) -> Result<(), FsError> {
         let mut result = Ok(());
         for (run, (span, window)) in runs.iter().zip(self.finish(submitted)) {
-            let copied = window.and_then(|window| {
-                run.pieces.iter().try_fold(run.at_out, |at_out, piece| {
-                    let Some((at_bytes, len_bytes)) = stored(piece) else { return Ok(at_out) };
-                    let target = &mut out[at_out..at_out + piece.len_bytes()];
-                    self.copy_stored(piece, &span.range(&window, at_bytes, len_bytes), target)?;
-                    Ok(at_out + piece.len_bytes())
-                })
+            let taken = window.and_then(|window| {
+                for (piece, block) in run.pieces.iter().zip(&mut blocks[run.at..]) {
+                    let Some((token, at_bytes, len_bytes)) = stored(piece) else { continue };
+                    let bytes = span.range(&window, at_bytes, len_bytes);
+                    self.verifier.verify(token, &bytes)?;
+                    *block = Some(bytes);
+                }
+                Ok(())
             });
-            result = result.and(copied.map(drop));
+            result = result.and(taken);
         }
         result
-    }
-
-    /// Verifies the bytes of a stored piece, and copies the part that was asked for.
-    fn copy_stored(&self, piece: &Piece, block: &[u8], target: &mut [u8]) -> Result<(), FsError> {
-        let Piece::Stored { token, start, len_bytes, .. } = piece else { return Ok(()) };
-        self.verifier.verify(token, block)?;
-        // Bytes beyond the stored length are zero.
-        let tail = block.get(*start..).unwrap_or(&[]);
-        let have = tail.len().min(*len_bytes);
-        target[..have].copy_from_slice(&tail[..have]);
-        target[have..].fill(0);
-        Ok(())
     }
 }
 
@@ -478,60 +468,58 @@ fn data_of(completion: Completion) -> Result<AlignedBuf, FsError> {
     }
 }
 
-/// Stored pieces that are adjacent on the device, and where their bytes go.
+/// Stored pieces that are adjacent on the device.
 #[derive(Clone, Copy)]
 struct Run<'a> {
     pieces: &'a [Piece],
-    at_out: usize,
+    /// Which of the plan's pieces the first one is.
+    at: usize,
 }
 
 impl Run<'_> {
-    fn len_out(&self) -> usize {
-        self.pieces.iter().map(Piece::len_bytes).sum()
-    }
-
     /// Its first `count` pieces, and the others.
     fn split(self, count: usize) -> (Self, Self) {
         let (first, rest) = self.pieces.split_at(count);
-        let first = Self { pieces: first, at_out: self.at_out };
-        let rest = Self { pieces: rest, at_out: self.at_out + first.len_out() };
-        (first, rest)
+        (Self { pieces: first, at: self.at }, Self { pieces: rest, at: self.at + count })
     }
 
     /// Start and end on the device; `None` if nothing is left.
     fn place(&self) -> Option<(u64, u64)> {
-        let (start, _) = stored(self.pieces.first()?)?;
-        let (last, len_bytes) = stored(self.pieces.last()?)?;
+        let (_, start, _) = stored(self.pieces.first()?)?;
+        let (_, last, len_bytes) = stored(self.pieces.last()?)?;
         Some((start, last + len_bytes))
     }
 }
 
-/// Copies a stretch that is not on the device; false if it is.
-fn copy_memory(piece: &Piece, out: &mut [u8]) -> bool {
-    let out = match piece {
-        Piece::Stored { .. } => return false,
-        other => &mut out[..other.len_bytes()],
-    };
-    match piece {
-        Piece::Memory { buf, start, len_bytes } => out.copy_from_slice(&buf[*start..*start + *len_bytes]),
-        Piece::Zeros { .. } | Piece::Stored { .. } => out.fill(0),
+/// The bytes of all pieces, given the blocks of those that are stored.
+fn gather(pieces: &[Piece], blocks: &[Option<Fetched>]) -> Scattered {
+    let mut all = Scattered::default();
+    for (piece, block) in pieces.iter().zip(blocks) {
+        match (piece, block) {
+            (Piece::Memory { buf, start, len_bytes }, _) => all.add_block(buf, *start..*start + *len_bytes),
+            (Piece::Stored { start, len_bytes, .. }, Some(block)) => all.add_read(block, *start, *len_bytes),
+            (Piece::Zeros { len_bytes } | Piece::Stored { len_bytes, .. }, _) => all.add_zeros(*len_bytes),
+        }
     }
-    true
+    all
 }
 
-fn stored(piece: &Piece) -> Option<(u64, u64)> {
+/// What a piece on the device is, where, and how long.
+fn stored(piece: &Piece) -> Option<(&Token, u64, u64)> {
     match piece {
-        Piece::Stored { at_bytes, stored_bytes, .. } => Some((*at_bytes, u64::from(*stored_bytes))),
+        Piece::Stored { token, at_bytes, stored_bytes, .. } => {
+            Some((token, *at_bytes, u64::from(*stored_bytes)))
+        }
         _ => None,
     }
 }
 
 /// How many pieces, from the first on, are adjacent on the device; 0 if the first is not on the device.
 fn run_length(pieces: &[Piece]) -> usize {
-    let Some((start, len_bytes)) = pieces.first().and_then(stored) else { return 0 };
+    let Some((_, start, len_bytes)) = pieces.first().and_then(stored) else { return 0 };
     let mut end = start + len_bytes;
     let mut run = 1;
-    while let Some((at, len_bytes)) = pieces.get(run).and_then(stored)
+    while let Some((_, at, len_bytes)) = pieces.get(run).and_then(stored)
         && at == end
         && end - start < READ_MAX_BYTES
     {

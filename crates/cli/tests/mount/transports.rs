@@ -149,6 +149,21 @@ fn requests_that_wait_hold_up_nobody_else_on_their_processor() {
     }
 }
 
+#[test]
+fn the_kernel_reads_ahead_two_of_the_largest_requests() {
+    if !can_mount() || !is_root() {
+        return;
+    }
+    for transport in transports() {
+        let mount = mount(Kind::Image, transport);
+        let device = fs::metadata(&mount.mnt).unwrap().dev();
+        let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+        let read_ahead = format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb");
+        assert_eq!(fs::read_to_string(read_ahead).unwrap().trim(), "2048", "{transport}");
+        mount.umount();
+    }
+}
+
 /// Clients that write and read until they meet an error.
 fn work_until_it_fails(mnt: &Path, n: usize, over: &AtomicBool) {
     let path = mnt.join(format!("busy{n}"));

@@ -21,9 +21,9 @@ const COPY_MAX_BYTES: u64 = 64 << 20;
 
 impl<S: Engine> Adapter<S> {
     pub(super) fn read(&self, ino: InodeNo, offset: u64, size: u32, reply: &mut Reply) -> Handled {
-        let room = reply.room(size as usize);
-        let done = self.volume.read(ino, offset, room).map_err(|e| log_errno("read", &e))?;
-        reply.filled(done);
+        let len_bytes = (size as usize).min(reply.capacity_bytes());
+        let read = self.volume.read_scattered(ino, offset, len_bytes).map_err(|e| log_errno("read", &e))?;
+        reply.put_read(read);
         Ok(())
     }
 

@@ -225,14 +225,15 @@ pub fn unmount_unasked(mountpoint: &Path, force: bool, lazy: bool) -> Result<(),
     }
 }
 
-/// Sets the kernel's read-ahead to the size of one request; its default of 128 KiB wastes round trips on cold reads. Best
-/// effort: only root has the right.
-pub(crate) fn raise_read_ahead(mount: &table::Mount, len_bytes: u32) {
+/// Sets the kernel's read-ahead to two of the largest requests, so that one is on the device while the other one is verified and copied. The kernel's
+/// default of 128 KiB wastes round trips on cold reads. Best effort: only root has the right.
+pub(crate) fn raise_read_ahead(mount: &table::Mount, request_max_bytes: u32) {
     let (major, minor) = mount.own_device;
     let suffix = if mount.fs_type.starts_with("fuseblk") { "-fuseblk" } else { "" };
     let path = format!("/sys/class/bdi/{major}:{minor}{suffix}/read_ahead_kb");
-    let outcome = std::fs::write(&path, (len_bytes / 1024).to_string());
-    tracing::debug!("read-ahead of {} KiB through {path}: {outcome:?}", len_bytes / 1024);
+    let kib = 2 * request_max_bytes / 1024;
+    let outcome = std::fs::write(&path, kib.to_string());
+    tracing::debug!("read-ahead of {kib} KiB through {path}: {outcome:?}");
 }
 
 /// The reason without Rust's ` (os error N)`.

@@ -17,7 +17,7 @@ pub fn record_of<'a>(request: &'a Request<'a>, reply: &Reply, verdict: Verdict) 
     record.client = request.header.pid;
     record.outcome = match verdict {
         Verdict::Error(errno) => Outcome::Failed(errno.raw_os_error().unsigned_abs()),
-        _ => outcome(&request.operation, reply.payload(), &mut record),
+        _ => outcome(&request.operation, reply, &mut record),
     };
     (record.made.0 != PROBE_NODE).then_some(record)
 }
@@ -99,8 +99,9 @@ fn asked<'a>(request: &'a Request<'a>) -> Option<Record<&'a [u8]>> {
 }
 
 /// What a reply without an error says. It also gives the file that was found or made.
-fn outcome(operation: &Operation<'_>, payload: &[u8], record: &mut Record<&[u8]>) -> Outcome {
+fn outcome(operation: &Operation<'_>, reply: &Reply, record: &mut Record<&[u8]>) -> Outcome {
     const ENOENT: u32 = 2;
+    let payload = reply.payload();
     match operation {
         Operation::Lookup { .. }
         | Operation::Symlink { .. }
@@ -120,7 +121,7 @@ fn outcome(operation: &Operation<'_>, payload: &[u8], record: &mut Record<&[u8]>
             Outcome::Done(0)
         }
         Operation::Read { .. } | Operation::Readdir { .. } | Operation::Readdirplus { .. } => {
-            Outcome::Done(payload.len() as u64)
+            Outcome::Done(reply.len_bytes() as u64)
         }
         Operation::Write { .. } | Operation::CopyFileRange { wide: false, .. } => Outcome::Done(
             abi::WriteOut::read_from_prefix(payload).map_or(0, |(written, _)| u64::from(written.size)),

@@ -101,6 +101,8 @@ impl Slot {
             true => handler.handle(&request, reply),
             false => handler.try_handle(&request, reply)?,
         };
+        // The kernel takes the answer from where the slot has its payload.
+        reply.gather();
         Some((request.header.unique, verdict))
     }
 

@@ -1,13 +1,15 @@
 //! Replies: a buffer that one worker reuses for every answer, and the encoders that fill it.
 //!
 //! The buffer holds only the payload; the transport sends the header first. Its capacity bounds every answer: reads
-//! and directory listings never exceed what the handshake agreed on.
+//! and directory listings never exceed what the handshake agreed on. What was read from a file stays where it lies in memory: a
+//! transport that can send many pieces sends those, others have it copied into the buffer ([`Reply::gather`]).
 
 use super::abi;
 use firnfs::inode::Kind;
 use firnfs::states::{branch_of, is_past, local};
 use firnfs::vfs::Attr;
 use firnfs_format::InodeNo;
+use firnfs_volume::Scattered;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// Seconds that names and attributes stay valid in the kernel: for ever, since nobody else changes the volume.
@@ -30,6 +32,8 @@ pub const PREFERRED_IO_BYTES: u32 = 64 << 10;
 pub struct Reply {
     buf: Vec<u8>,
     len: usize,
+    /// Bytes of a file, instead of those in the buffer.
+    read: Option<Scattered>,
 }
 
 impl Reply {
@@ -42,7 +46,7 @@ impl Reply {
     /// Answers go into these bytes, as many as there are.
     #[must_use]
     pub fn over(buf: Vec<u8>) -> Self {
-        Self { buf, len: 0 }
+        Self { buf, len: 0, read: None }
     }
 
     /// Gives the bytes back, with the length of the answer at their beginning.
@@ -51,15 +55,47 @@ impl Reply {
         (self.buf, self.len)
     }
 
-    /// The content so far.
+    /// What the buffer holds so far.
     #[must_use]
     pub fn payload(&self) -> &[u8] {
         &self.buf[..self.len]
     }
 
+    /// Length of the answer in bytes.
+    #[must_use]
+    pub fn len_bytes(&self) -> usize {
+        self.len + self.read.as_ref().map_or(0, Scattered::len_bytes)
+    }
+
+    /// All of the answer, piece by piece.
+    pub fn slices(&self) -> impl Iterator<Item = &[u8]> {
+        std::iter::once(self.payload()).chain(self.read.iter().flat_map(Scattered::slices))
+    }
+
+    /// Most bytes that it can hold.
+    #[must_use]
+    pub fn capacity_bytes(&self) -> usize {
+        self.buf.len()
+    }
+
     /// Empties it.
     pub fn clear(&mut self) {
         self.len = 0;
+        self.read = None;
+    }
+
+    /// Makes it an answer of these bytes, at most as many as the capacity.
+    pub fn put_read(&mut self, read: Scattered) {
+        self.len = 0;
+        self.read = Some(read);
+    }
+
+    /// Copies into the buffer what is elsewhere.
+    pub fn gather(&mut self) {
+        if let Some(read) = self.read.take() {
+            read.copy_to(&mut self.buf);
+            self.len = read.len_bytes();
+        }
     }
 
     /// Appends bytes.

@@ -17,6 +17,7 @@ pub use promise::BackgroundPromise;
 use crate::lock_time::{LockTime, LockTimes};
 use crate::never_waiting;
 use crate::reader::Reader;
+use crate::scattered::Scattered;
 use crate::stalls::{StallCount, Stalls};
 use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 use crate::sync::{Condvar, Mutex, MutexGuard};
@@ -267,38 +268,68 @@ impl<S: Engine> Volume<S> {
     /// # Errors
     /// `Corrupt`, `Io`, and those of `Vfs::read`.
     pub fn read(&self, ino: InodeNo, at_bytes: u64, out: &mut [u8]) -> Result<usize, FsError> {
+        let mut done = 0;
+        self.read_parts(ino, at_bytes, out.len(), |part| {
+            part.copy_to(&mut out[done..]);
+            done += part.len_bytes();
+        })?;
+        Ok(done)
+    }
+
+    /// Reads so many bytes (fewer only at the end of the file), and leaves them where they lie in memory.
+    ///
+    /// # Errors
+    /// As [`Volume::read`].
+    pub fn read_scattered(
+        &self,
+        ino: InodeNo,
+        at_bytes: u64,
+        len_bytes: usize,
+    ) -> Result<Scattered, FsError> {
+        let mut read = Scattered::default();
+        self.read_parts(ino, at_bytes, len_bytes, |part| read.append(part))?;
+        Ok(read)
+    }
+
+    /// Reads in parts, each as long as one plan covers.
+    fn read_parts(
+        &self,
+        ino: InodeNo,
+        at_bytes: u64,
+        len_bytes: usize,
+        mut take: impl FnMut(Scattered),
+    ) -> Result<(), FsError> {
         let part_bytes = usize::try_from(self.facts.read_max_bytes).unwrap_or(usize::MAX);
         let mut done = 0_usize;
         loop {
-            let end = out.len().min(done.saturating_add(part_bytes));
-            let part = &mut out[done..end];
-            let wanted = part.len();
-            let len_bytes = self.read_part(ino, at_bytes.saturating_add(done as u64), part)?;
-            done += len_bytes;
+            let wanted = part_bytes.min(len_bytes - done);
+            let part = self.read_part(ino, at_bytes.saturating_add(done as u64), wanted as u64)?;
+            let have = part.len_bytes();
+            take(part);
+            done += have;
             // Reading nothing tells whether the file can be read.
-            if len_bytes < wanted || done == out.len() {
-                return Ok(done);
+            if have < wanted || done == len_bytes {
+                return Ok(());
             }
         }
     }
 
     /// A read that one plan covers.
-    fn read_part(&self, ino: InodeNo, at_bytes: u64, out: &mut [u8]) -> Result<usize, FsError> {
+    fn read_part(&self, ino: InodeNo, at_bytes: u64, len_bytes: u64) -> Result<Scattered, FsError> {
         let plan = self.run(|vfs, now| {
-            let plan = vfs.read(now, ino, at_bytes, out.len() as u64)?;
+            let plan = vfs.read(now, ino, at_bytes, len_bytes)?;
             if plan.pin != 0 {
                 self.reading_begun();
             }
             Ok(plan)
         })?;
-        let len = plan.len_bytes();
-        let result = self.reader.carry_out(&plan, &mut out[..len]);
+        let result = self.reader.carry_out(&plan);
         if plan.pin != 0 {
             let mut core = self.core.lock();
             let is_awaited = core.store_mut().unpin(plan.pin);
             self.reading_done(core, is_awaited);
         }
-        result.map(|()| len)
+        result
     }
 
     /// Writes `bytes`; returns how many were written. As with write(2), the count is short if an error came after the first
