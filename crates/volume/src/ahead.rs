@@ -12,7 +12,7 @@
 //! Caller: `reader`.
 
 use crate::sync::Mutex;
-use firnfs::fetch::{Fetched, Soon, Token};
+use firnfs::fetch::{Fetch, Fetched, Soon, Token};
 use firnfs_device::{AlignedBuf, Tag};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -112,6 +112,20 @@ struct Lists {
 }
 
 impl Lists {
+    /// See [`ReadAhead::holds`].
+    fn hold(&self, at_bytes: u64, len_bytes: u64) -> bool {
+        let (mut at, end) = (at_bytes, at_bytes + len_bytes);
+        while at < end {
+            let window = self.windows().find(|window| window.holds(at)).map(Window::end);
+            let coming = || self.started.iter().find(|read| read.soon.token.is_none() && read.holds(at));
+            match window.or_else(|| coming().map(Started::end)) {
+                Some(held_to) => at = held_to,
+                None => return false,
+            }
+        }
+        true
+    }
+
     fn started_bytes(&self) -> u64 {
         self.started.iter().map(|read| u64::from(read.len_bytes)).sum()
     }
@@ -128,17 +142,13 @@ pub(crate) struct ReadAhead(Mutex<Lists>);
 impl ReadAhead {
     /// Whether all bytes of a range are in windows or on their way into one.
     pub fn holds(&self, at_bytes: u64, len_bytes: u64) -> bool {
+        self.0.lock().hold(at_bytes, len_bytes)
+    }
+
+    /// The same for each of some fetches.
+    pub fn which_are_held(&self, fetches: &[Fetch]) -> Vec<bool> {
         let lists = self.0.lock();
-        let (mut at, end) = (at_bytes, at_bytes + len_bytes);
-        while at < end {
-            let window = lists.windows().find(|window| window.holds(at)).map(Window::end);
-            let coming = || lists.started.iter().find(|read| read.soon.token.is_none() && read.holds(at));
-            match window.or_else(|| coming().map(Started::end)) {
-                Some(held_to) => at = held_to,
-                None => return false,
-            }
-        }
-        true
+        fetches.iter().map(|fetch| lists.hold(fetch.at_bytes, fetch.len_bytes.into())).collect()
     }
 
     /// The window that holds that byte; it becomes the most recently used.

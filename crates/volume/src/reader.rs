@@ -1,7 +1,7 @@
 //! Reads the device: aligned, several reads at once, with the look-ahead that the store asked for.
 //!
 //! A caller with several reads submits them together and waits once: all fetches of one operation ([`Reader::fetch_all`]), all
-//! stretches of one read ([`Reader::carry_out`]). What the store expects to be needed soon is submitted after them, and not waited
+//! blocks of one read of content ([`Reader::carry_out`]). Those that lie together on the device become one read, in whatever order they were asked for. What the store expects to be needed soon is submitted after them, and not waited
 //! for ([`Reader::start`]): whoever needs it first waits for it. Bytes read before they are needed are in `ahead`. They may
 //! be older than the device, whose blocks may have been rewritten. The store's verifier detects that, and the reader reads the
 //! device again; bytes that the verifier cannot judge go to the store with the token of their read ([`Reader::take_started`]), and
@@ -24,7 +24,7 @@ use std::sync::{Arc, OnceLock};
 const LARGE_BYTES: usize = 64 << 10;
 /// Longest single read.
 const READ_MAX_BYTES: u64 = 1 << 20;
-/// Fetches this close to each other become one read: the bytes between them cost less than a request.
+/// A store's fetches this close to each other become one read: the bytes between them cost less than a request.
 const GAP_BYTES: u64 = 4096;
 
 /// A read to be submitted: a range of the device. If a window covers its beginning, the read starts at the window's end: a disk
@@ -154,12 +154,8 @@ impl Reader {
         size_bytes / self.unit_bytes * self.unit_bytes
     }
 
-    /// The same for the next read of a stream, whose beginning may be in a window.
-    fn span_in_stream(&self, at_bytes: u64, len_bytes: u64, ahead: Ahead) -> Span {
-        let span = self.span(at_bytes, len_bytes, ahead);
-        if ahead.before_bytes > 0 {
-            return span;
-        }
+    /// The same read without its beginning at `at_bytes`, if that is in a window.
+    fn behind_window(&self, span: Span, at_bytes: u64) -> Span {
         match self.ahead.window_before(at_bytes, span.end) {
             Some(window) => Span { start: window.end(), goes_on: Some(window), ..span },
             None => span,
@@ -168,18 +164,32 @@ impl Reader {
 
     /// Reads everything that a store asked for at once, and verifies it; returns one answer for each fetch.
     pub fn fetch_all(&self, fetches: &[Fetch]) -> Vec<Result<Fetched, FsError>> {
-        let is_held = |fetch: &Fetch| {
-            self.verifier.notices_stale(&fetch.token)
-                && self.ahead.holds(fetch.at_bytes, u64::from(fetch.len_bytes))
-        };
-        let (held, mut missing): (Vec<usize>, Vec<usize>) =
-            (0..fetches.len()).partition(|&at| is_held(&fetches[at]));
+        self.fetch_before(fetches, GAP_BYTES, &[])
+    }
+
+    /// The same: fetches at most `gap_bytes` from each other become one read, and reads that nobody waits for are started behind all of those.
+    fn fetch_before(
+        &self,
+        fetches: &[Fetch],
+        gap_bytes: u64,
+        soon: &[Soon],
+    ) -> Vec<Result<Fetched, FsError>> {
+        let is_held = self.ahead.which_are_held(fetches);
+        let (held, mut missing): (Vec<usize>, Vec<usize>) = (0..fetches.len())
+            .partition(|&at| is_held[at] && self.verifier.notices_stale(&fetches[at].token));
         missing.sort_by_key(|&at| fetches[at].at_bytes);
-        let (spans, span_of) = self.merge(fetches, &missing);
+        let (spans, span_of) = self.merge(fetches, &missing, gap_bytes);
         let submitted = match self.submit(spans) {
             Ok(submitted) => submitted,
             Err(why) => return fetches.iter().map(|_| Err(why.clone())).collect(),
         };
+        self.start(soon);
+        if missing.is_empty()
+            && !soon.is_empty()
+            && let Some(device) = &self.device
+        {
+            device.start_reads();
+        }
         let mut answers: Vec<Option<Result<Fetched, FsError>>> = fetches.iter().map(|_| None).collect();
         for at in held {
             answers[at] = Some(self.fetch_held(&fetches[at]));
@@ -187,8 +197,8 @@ impl Reader {
         let read = self.finish(submitted);
         for (&at, &span) in missing.iter().zip(&span_of) {
             let (fetch, (span, window)) = (&fetches[at], &read[span]);
-            answers[at] = Some(window.clone().and_then(|window| {
-                let bytes = span.range(&window, fetch.at_bytes, u64::from(fetch.len_bytes));
+            answers[at] = Some(window.as_ref().map_err(FsError::clone).and_then(|window| {
+                let bytes = span.range(window, fetch.at_bytes, u64::from(fetch.len_bytes));
                 match self.verifier.verify(&fetch.token, &bytes) {
                     Ok(()) => Ok(bytes),
                     // The window may be older than the device.
@@ -220,23 +230,22 @@ impl Reader {
 
     /// Merges fetches, sorted by place, that lie close to each other into one read. Returns the reads, and which one serves
     /// each fetch.
-    fn merge(&self, fetches: &[Fetch], sorted: &[usize]) -> (Vec<Span>, Vec<usize>) {
+    fn merge(&self, fetches: &[Fetch], sorted: &[usize], gap_bytes: u64) -> (Vec<Span>, Vec<usize>) {
         let mut spans: Vec<Span> = Vec::new();
         let mut span_of = Vec::with_capacity(sorted.len());
         for &at in sorted {
-            let Fetch { at_bytes, len_bytes, ahead, .. } = fetches[at];
-            let span = match self.verifier.notices_stale(&fetches[at].token) {
-                true => self.span_in_stream(at_bytes, u64::from(len_bytes), ahead),
-                false => self.span(at_bytes, u64::from(len_bytes), ahead),
-            };
+            let Fetch { token, at_bytes, len_bytes, ahead } = &fetches[at];
+            let span = self.span(*at_bytes, u64::from(*len_bytes), *ahead);
             match spans.last_mut() {
                 Some(last)
-                    if (last.start..=last.end + GAP_BYTES).contains(&span.start)
-                        && span.goes_on.is_none()
+                    if (last.start..=last.end + gap_bytes).contains(&span.start)
                         && span.end.max(last.end) - last.start <= READ_MAX_BYTES =>
                 {
                     last.end = last.end.max(span.end);
                     last.has_ahead |= span.has_ahead;
+                }
+                _ if ahead.before_bytes == 0 && self.verifier.notices_stale(token) => {
+                    spans.push(self.behind_window(span, *at_bytes));
                 }
                 _ => spans.push(span),
             }
@@ -362,91 +371,29 @@ impl Reader {
         Ok(span.range(&window?, at_bytes, len_bytes))
     }
 
-    /// Carries out a read plan: adjacent stretches become one read, and all reads are under way at once, before those that are only
-    /// started. Every block is verified.
+    /// Carries out a read plan: blocks that are adjacent on the device become one read, wherever in the file it belongs, and all reads are
+    /// under way at once, before those that are only started. Every block is verified.
     ///
     /// # Errors
     /// `Io`, `Corrupt`.
     pub fn carry_out(&self, plan: &ReadPlan) -> Result<Scattered, FsError> {
-        let (mut held, mut missing): (Vec<Run<'_>>, Vec<Run<'_>>) = Default::default();
-        let mut at = 0;
-        while at < plan.pieces.len() {
-            let run = Run { pieces: &plan.pieces[at..at + run_length(&plan.pieces[at..])], at };
-            at += run.pieces.len().max(1);
-            let count = run.pieces.iter().take_while(|piece| self.is_held(piece)).count();
-            let (first, rest) = run.split(count);
-            held.extend((!first.pieces.is_empty()).then_some(first));
-            missing.extend((!rest.pieces.is_empty()).then_some(rest));
-        }
-        let submitted = self.submit(self.spans(&missing))?;
-        if !self.is_read_ahead_above.load(Ordering::Relaxed) || plan.len_bytes() < LARGE_BYTES {
-            self.start(&plan.soon);
-            if missing.is_empty()
-                && !plan.soon.is_empty()
-                && let Some(device) = &self.device
-            {
-                device.start_reads();
+        let fetches: Vec<Fetch> = plan.pieces.iter().filter_map(stored).collect();
+        let starts_nothing =
+            self.is_read_ahead_above.load(Ordering::Relaxed) && plan.len_bytes() >= LARGE_BYTES;
+        let soon = if starts_nothing { &[][..] } else { &plan.soon };
+        let mut blocks = self.fetch_before(&fetches, 0, soon).into_iter();
+        let mut read = Scattered::default();
+        for piece in &plan.pieces {
+            match piece {
+                Piece::Zeros { len_bytes } => read.add_zeros(*len_bytes),
+                Piece::Memory { buf, start, len_bytes } => read.add_block(buf, *start..*start + *len_bytes),
+                Piece::Stored { start, len_bytes, .. } => {
+                    let block = blocks.next().ok_or(FsError::NoData)??;
+                    read.add_read(&block, *start, *len_bytes);
+                }
             }
         }
-        let mut blocks: Vec<Option<Fetched>> = vec![None; plan.pieces.len()];
-        let stale: Vec<Run<'_>> =
-            held.into_iter().filter_map(|run| self.take_held(run, &mut blocks)).collect();
-        let result = self.take_read(&missing, submitted, &mut blocks);
-        if !stale.is_empty() {
-            let again = self.submit(self.spans(&stale))?;
-            result.and(self.take_read(&stale, again, &mut blocks))?;
-        } else {
-            result?;
-        }
-        Ok(gather(&plan.pieces, &blocks))
-    }
-
-    fn spans(&self, runs: &[Run<'_>]) -> Vec<Span> {
-        let places = runs.iter().filter_map(Run::place);
-        places.map(|(start, end)| self.span(start, end - start, Ahead::NONE)).collect()
-    }
-
-    /// Whether a stretch can come from windows, now or once they are read.
-    fn is_held(&self, piece: &Piece) -> bool {
-        matches!(piece, Piece::Stored { token, at_bytes, stored_bytes, .. }
-            if self.verifier.notices_stale(token) && self.ahead.holds(*at_bytes, u64::from(*stored_bytes)))
-    }
-
-    /// Takes a run's blocks from windows; returns the rest of it from the first block on that is not there any more, or not the right one.
-    fn take_held<'a>(&self, run: Run<'a>, blocks: &mut [Option<Fetched>]) -> Option<Run<'a>> {
-        for (nth, piece) in run.pieces.iter().enumerate() {
-            let (token, at_bytes, len_bytes) = stored(piece)?;
-            match self.held(at_bytes, len_bytes) {
-                Some(bytes) if self.verifier.verify(token, &bytes).is_ok() => {
-                    blocks[run.at + nth] = Some(bytes);
-                }
-                _ => return Some(run.split(nth).1),
-            }
-        }
-        None
-    }
-
-    /// Waits for the reads of runs, and takes their blocks.
-    fn take_read(
-        &self,
-        runs: &[Run<'_>],
-        submitted: Submitted,
-        blocks: &mut [Option<Fetched>],
-    ) -> Result<(), FsError> {
-        let mut result = Ok(());
-        for (run, (span, window)) in runs.iter().zip(self.finish(submitted)) {
-            let taken = window.and_then(|window| {
-                for (piece, block) in run.pieces.iter().zip(&mut blocks[run.at..]) {
-                    let Some((token, at_bytes, len_bytes)) = stored(piece) else { continue };
-                    let bytes = span.range(&window, at_bytes, len_bytes);
-                    self.verifier.verify(token, &bytes)?;
-                    *block = Some(bytes);
-                }
-                Ok(())
-            });
-            result = result.and(taken);
-        }
-        result
+        Ok(read)
     }
 }
 
@@ -468,72 +415,17 @@ fn data_of(completion: Completion) -> Result<AlignedBuf, FsError> {
     }
 }
 
-/// Stored pieces that are adjacent on the device.
-#[derive(Clone, Copy)]
-struct Run<'a> {
-    pieces: &'a [Piece],
-    /// Which of the plan's pieces the first one is.
-    at: usize,
-}
-
-impl Run<'_> {
-    /// Its first `count` pieces, and the others.
-    fn split(self, count: usize) -> (Self, Self) {
-        let (first, rest) = self.pieces.split_at(count);
-        (Self { pieces: first, at: self.at }, Self { pieces: rest, at: self.at + count })
-    }
-
-    /// Start and end on the device; `None` if nothing is left.
-    fn place(&self) -> Option<(u64, u64)> {
-        let (_, start, _) = stored(self.pieces.first()?)?;
-        let (_, last, len_bytes) = stored(self.pieces.last()?)?;
-        Some((start, last + len_bytes))
-    }
-}
-
-/// The bytes of all pieces, given the blocks of those that are stored.
-fn gather(pieces: &[Piece], blocks: &[Option<Fetched>]) -> Scattered {
-    let mut all = Scattered::default();
-    for (piece, block) in pieces.iter().zip(blocks) {
-        match (piece, block) {
-            (Piece::Memory { buf, start, len_bytes }, _) => all.add_block(buf, *start..*start + *len_bytes),
-            (Piece::Stored { start, len_bytes, .. }, Some(block)) => all.add_read(block, *start, *len_bytes),
-            (Piece::Zeros { len_bytes } | Piece::Stored { len_bytes, .. }, _) => all.add_zeros(*len_bytes),
-        }
-    }
-    all
-}
-
-/// What a piece on the device is, where, and how long.
-fn stored(piece: &Piece) -> Option<(&Token, u64, u64)> {
-    match piece {
-        Piece::Stored { token, at_bytes, stored_bytes, .. } => {
-            Some((token, *at_bytes, u64::from(*stored_bytes)))
-        }
-        _ => None,
-    }
-}
-
-/// How many pieces, from the first on, are adjacent on the device; 0 if the first is not on the device.
-fn run_length(pieces: &[Piece]) -> usize {
-    let Some((_, start, len_bytes)) = pieces.first().and_then(stored) else { return 0 };
-    let mut end = start + len_bytes;
-    let mut run = 1;
-    while let Some((_, at, len_bytes)) = pieces.get(run).and_then(stored)
-        && at == end
-        && end - start < READ_MAX_BYTES
-    {
-        end += len_bytes;
-        run += 1;
-    }
-    run
+/// The fetch for a piece on the device.
+fn stored(piece: &Piece) -> Option<Fetch> {
+    let &Piece::Stored { token, at_bytes, stored_bytes, .. } = piece else { return None };
+    Some(Fetch { token, at_bytes, len_bytes: stored_bytes, ahead: Ahead::NONE })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use firnfs::engine::Unverified;
-    use firnfs_device::MemDevice;
+    use firnfs_device::{CountingDevice, MemDevice};
 
     #[test]
     fn fetches_that_lie_together_share_the_buffer_into_which_they_were_read() {
@@ -546,5 +438,35 @@ mod tests {
         let (second, first) = (second.as_ref().unwrap(), first.as_ref().unwrap());
         assert_eq!(first.as_ptr_range().end, second.as_ptr(), "no copies");
         assert!(!first.is_all() && other.as_ref().unwrap().is_all());
+    }
+
+    #[test]
+    fn blocks_of_a_read_that_are_adjacent_on_the_device_are_one_read_in_whatever_order_they_are_in_the_file()
+    {
+        const BLOCK: u64 = 4096;
+        let device = Arc::new(CountingDevice::new(MemDevice::new(1 << 20)));
+        let content = |block: u64| vec![block as u8; BLOCK as usize];
+        (0..256).for_each(|block| {
+            device.write(block * BLOCK, Arc::new(AlignedBuf::copy_of(&content(block)))).unwrap();
+        });
+        let shared: Arc<dyn Device> = device.clone();
+        let reader = Reader::new(Some(shared), Arc::new(Unverified), Arc::default());
+        // Two batches of overwrites, each in the order of the file, have every other block.
+        let places: Vec<u64> = (0..16).flat_map(|n| [100 + n, 20 + n]).collect();
+        let stored = |block: &u64| Piece::Stored {
+            token: Token::of([0; 5]),
+            at_bytes: block * BLOCK,
+            stored_bytes: BLOCK as u32,
+            start: 0,
+            len_bytes: BLOCK as usize,
+        };
+        let plan = ReadPlan { pieces: places.iter().map(stored).collect(), ..ReadPlan::default() };
+        let before = device.counts();
+        let read = reader.carry_out(&plan).unwrap();
+        let counts = device.counts().since(&before);
+        assert_eq!((counts.reads, counts.read_bytes), (2, 32 * BLOCK));
+        let mut out = vec![0; read.len_bytes()];
+        read.copy_to(&mut out);
+        assert!(out == places.iter().flat_map(|&block| content(block)).collect::<Vec<u8>>());
     }
 }
