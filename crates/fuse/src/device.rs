@@ -3,7 +3,7 @@
 //! One worker at a time reads requests (see [`crate::lead`]), with a warm cache on the caller's processor. But a worker that
 //! waits (an fsync for the device, a write for room) must not delay other requests, and one flush makes all fsyncs durable that wait
 //! together. So there are about as many workers as processors. The pool grows, up to [`MAX_WORKERS`], whenever the last worker that
-//! is free takes a request, whatever it is: any may wait. A surplus worker ends when it finds nothing to do. Each worker owns one buffer for requests and
+//! is free takes a request, whatever it is: any may wait. A surplus worker ends when it finds nothing to do and enough others idle. Each worker owns one buffer for requests and
 //! one for replies for its whole life, sized by the handshake.
 
 use crate::adapter::{Handler, MAX_WRITE_BYTES, Notifier, Verdict};
@@ -33,6 +33,10 @@ const MAX_WORKERS: usize = 256;
 
 /// Most pieces that writev(2) takes (`UIO_MAXIOV`).
 const PIECES_MAX: usize = 1024;
+
+/// So many workers of a mount that shares them with no other one stay while they are idle, beyond the steady ones: the kernel's
+/// read-ahead comes in bursts of a few requests, and a new thread costs more than a request.
+const KEPT_IDLE: usize = 4;
 
 /// A mounted connection to the kernel.
 #[derive(Clone)]
@@ -111,7 +115,8 @@ impl DeviceTransport {
     pub fn serve(&self, handler: &dyn Handler, threads: usize) -> Result<(), TransportError> {
         let steady = threads.max(1);
         let spare = AtomicUsize::new(MAX_WORKERS.saturating_sub(steady));
-        Pool::new(self, handler, steady, &spare).serve()
+        let pool = Pool::new(self, handler, steady, &spare);
+        Pool { kept_idle: KEPT_IDLE, ..pool }.serve()
     }
 
     /// As [`Self::serve`] with one worker, until `stop` becomes readable. While it waits, others replace it, as many as are left of `spare`,
@@ -160,6 +165,8 @@ struct Pool<'a> {
     handler: &'a dyn Handler,
     /// Workers that are never surplus.
     steady: usize,
+    /// How many others stay while they are idle.
+    kept_idle: usize,
     /// Workers that exist; changed under `counting`.
     alive: AtomicUsize,
     counting: Mutex<()>,
@@ -187,6 +194,7 @@ impl<'a> Pool<'a> {
             transport,
             handler,
             steady,
+            kept_idle: 0,
             alive: AtomicUsize::new(0),
             counting: Mutex::default(),
             spare,
@@ -262,7 +270,7 @@ impl Pool<'_> {
         let mut worker = Worker::new(self.transport, self.handler);
         loop {
             let others_idle = self.idle.fetch_add(1, Ordering::SeqCst);
-            let surplus = others_idle >= self.steady && self.alive.load(Ordering::SeqCst) > self.steady;
+            let surplus = others_idle >= self.steady + self.kept_idle;
             let message = if surplus { Ok(None) } else { self.lead(&mut worker) };
             let left_idle = self.idle.fetch_sub(1, Ordering::SeqCst) - 1;
             let Some(len) = message? else { return Ok(()) };
