@@ -15,6 +15,9 @@ use crate::units::{Epoch, SECTOR_BYTES, SectorAddr};
 /// Bytes that a pointer takes on disk. It is a superblock field, so that later versions can use longer pointers.
 pub const POINTER_BYTES: usize = 16;
 
+/// The bits of an address in the first 8 bytes.
+const ADDR_MASK: u64 = 0xffff_ffff_ffff;
+
 /// What a pointer refers to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PtrKind {
@@ -87,24 +90,29 @@ impl BlockPtr {
 
     /// The 16 bytes on disk.
     #[must_use]
+    #[inline]
     pub fn encode(&self) -> [u8; POINTER_BYTES] {
-        let mut out = [0; POINTER_BYTES];
+        self.to_number().to_le_bytes()
+    }
+
+    /// The 16 bytes on disk as a little-endian number: a key that is faster to compare and to hash than bytes.
+    #[must_use]
+    #[inline]
+    pub fn to_number(&self) -> u128 {
         let kind = match self.kind {
-            PtrKind::Hole => return out,
+            PtrKind::Hole => return 0,
             PtrKind::Plain => 1,
             PtrKind::Reserved => 2,
             PtrKind::Unknown(k) => k,
         };
-        out[..6].copy_from_slice(&self.addr.0.to_le_bytes()[..6]);
-        out[6] = self.len_sectors;
-        out[7] = kind;
-        out[8..12].copy_from_slice(&self.crc.to_le_bytes());
-        out[12..].copy_from_slice(&self.birth.0.to_le_bytes());
-        out
+        let place = self.addr.0 & ADDR_MASK | u64::from(self.len_sectors) << 48 | u64::from(kind) << 56;
+        let identity = u64::from(self.crc) | u64::from(self.birth.0) << 32;
+        u128::from(place) | u128::from(identity) << 64
     }
 
     /// Reads 16 bytes. Total: an encoding that this version does not know becomes [`PtrKind::Unknown`].
     #[must_use]
+    #[inline]
     pub fn decode(bytes: &[u8; POINTER_BYTES]) -> Self {
         let word = u64::from_le_bytes(bytes[..8].try_into().expect("8 of 16 bytes"));
         let kind = match bytes[7] {
@@ -114,7 +122,7 @@ impl BlockPtr {
             other => PtrKind::Unknown(other),
         };
         Self {
-            addr: SectorAddr(word & 0xffff_ffff_ffff),
+            addr: SectorAddr(word & ADDR_MASK),
             len_sectors: bytes[6],
             kind,
             crc: u32::from_le_bytes(bytes[8..12].try_into().expect("4 of 16 bytes")),

@@ -154,6 +154,9 @@ impl dyn DeviceReader + '_ {
     /// Reads many small places; one answer for each, in their order. Places close to each other become one read; if that
     /// fails, each of them is read alone. All answers are in memory together: the caller bounds their number.
     pub fn read_scattered(&mut self, places: &[Extent]) -> Vec<Result<Vec<u8>, FsError>> {
+        if let [place] = places {
+            return vec![self.read(*place).map(|bytes| bytes.to_vec())];
+        }
         let mut answers: Vec<Option<Result<Vec<u8>, FsError>>> = places.iter().map(|_| None).collect();
         let mut order: Vec<usize> = (0..places.len()).collect();
         order.sort_by_key(|&at| places[at].at_bytes);

@@ -30,6 +30,9 @@ use std::ops::Range;
 /// A stream that has come through that many segments is taken to go on into the next one.
 const LONG_SEGMENTS: u64 = 3;
 
+/// Pieces of a read for which room is made at once; one of more is rare.
+const PIECES_FORESEEN: u64 = 1024;
+
 /// Largest attribute set kept in the inode.
 const INLINE_XATTR_MAX_BYTES: u32 = 1024;
 
@@ -195,8 +198,9 @@ impl Store for Lfs {
         self.load_inode(ino)?;
         let block_bytes = u64::from(self.geo.block_bytes);
         let end = at_bytes + len_bytes;
-        let mut pieces = Vec::new();
-        let mut places = Vec::new();
+        let blocks = (end.div_ceil(block_bytes) - at_bytes / block_bytes).min(PIECES_FORESEEN) as usize;
+        let mut pieces = Vec::with_capacity(blocks);
+        let mut places = Vec::with_capacity(blocks);
         let mut needs = Vec::new();
         let mut at = at_bytes;
         while at < end {

@@ -149,16 +149,17 @@ impl Lfs {
         let segment = self.geo.segment_of(ptr.addr);
         let since = if is_on(Mutation::RemnantsOfAnyTime) { Epoch(0) } else { since };
         let epochs = since..=last.unwrap_or(Epoch(u32::MAX));
-        let first = match self.tables.remnant_index.first(segment, which, ptr, &epochs) {
+        let move_of = |remnant: &Remnant| (remnant.to, remnant.moved);
+        let known = self.tables.remnant_index.first(segment, which, ptr, &epochs);
+        let stored = match known.map(|first| first.map(move_of)) {
             Some(first) => first,
             None => {
                 let (all, _) = self.pages(segment)?;
                 self.tables.remnant_index.put(segment, all);
-                self.tables.remnant_index.first(segment, which, ptr, &epochs).flatten()
+                self.tables.remnant_index.first(segment, which, ptr, &epochs).flatten().map(move_of)
             }
         };
         let epoch = self.tables.slots.epoch();
-        let stored = first.map(|remnant| (remnant.to, remnant.moved));
         if last.is_some() || stored.is_some_and(|(_, moved)| moved < epoch) {
             return Ok(stored);
         }

@@ -231,12 +231,7 @@ impl Lfs {
     ///
     /// # Errors
     /// `Corrupt`.
-    pub(in crate::lfs) fn child_in(
-        &self,
-        parent: &BlockPtr,
-        block: &Buf,
-        slot: usize,
-    ) -> Result<BlockPtr, FsError> {
+    pub(crate) fn child_in(&self, parent: &BlockPtr, block: &Buf, slot: usize) -> Result<BlockPtr, FsError> {
         if (slot + 1) * POINTER_BYTES > block.len() {
             return Ok(BlockPtr::HOLE);
         }

@@ -1,5 +1,5 @@
-//! The remnants of some segments, sorted by the pointer that they lead away from. A reader of the past asks for each pointer; to
-//! search the pages of its segment each time took a quarter of the time of walks over moved blocks.
+//! The remnants of some segments, by the pointer that they lead away from. A reader of the past asks for each pointer, and most have
+//! none; to search the pages of its segment each time took a quarter of the time of walks over moved blocks.
 //!
 //! Invariant: what is here for a segment is what its pages in the file have. Whoever changes them forgets it.
 //!
@@ -7,23 +7,27 @@
 
 use super::remnants::{Remnant, Which};
 use firnfs_format::{BlockPtr, Epoch, SegmentId};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::ops::RangeInclusive;
 
-/// Remnants and segments that are kept, some 6 MB; beyond it, all are forgotten. The segment that was put last may have more.
+/// Remnants and segments that are kept, some 9 MB; beyond it, all are forgotten. The segment that was put last may have more.
 const KEPT_MAX: usize = 1 << 16;
 
 /// See the module's head.
 #[derive(Clone, Debug, Default)]
 pub(in crate::lfs) struct RemnantIndex {
-    /// By the pointer that they lead away from, then by epoch.
-    segments: FxHashMap<SegmentId, Vec<(u128, Remnant)>>,
+    segments: FxHashMap<SegmentId, OfSegment>,
     /// Remnants and segments.
     kept: usize,
 }
 
-fn key(ptr: &BlockPtr) -> u128 {
-    u128::from_le_bytes(ptr.encode())
+/// The remnants of one segment.
+#[derive(Clone, Debug, Default)]
+struct OfSegment {
+    /// By the pointer that they lead away from, then by epoch.
+    sorted: Vec<(u128, Remnant)>,
+    /// Where the remnants of each pointer begin.
+    begins: FxHashMap<u128, u32>,
 }
 
 impl RemnantIndex {
@@ -34,15 +38,15 @@ impl RemnantIndex {
         which: Which,
         from: &BlockPtr,
         epochs: &RangeInclusive<Epoch>,
-    ) -> Option<Option<Remnant>> {
-        let sorted = self.segments.get(&segment)?;
-        let key = key(from);
-        let begin = sorted.partition_point(|(other, _)| *other < key);
-        let same = sorted[begin..].iter().take_while(|(other, _)| *other == key).map(|(_, remnant)| remnant);
+    ) -> Option<Option<&Remnant>> {
+        let OfSegment { sorted, begins } = self.segments.get(&segment)?;
+        let key = from.to_number();
+        let Some(begin) = begins.get(&key) else { return Some(None) };
         let is_wanted = |remnant: &&Remnant| {
             epochs.contains(&remnant.moved) && (remnant.which == which || remnant.which == Which::ANY)
         };
-        Some(same.copied().find(|remnant| is_wanted(&remnant)))
+        let same = sorted[*begin as usize..].iter().take_while(|(other, _)| *other == key);
+        Some(same.map(|(_, remnant)| remnant).find(is_wanted))
     }
 
     /// Takes all remnants of a segment.
@@ -52,15 +56,20 @@ impl RemnantIndex {
         }
         self.forget(segment);
         self.kept += remnants.len() + 1;
-        let mut sorted: Vec<_> = remnants.into_iter().map(|remnant| (key(&remnant.from), remnant)).collect();
+        let mut sorted: Vec<_> =
+            remnants.into_iter().map(|remnant| (remnant.from.to_number(), remnant)).collect();
         // Of one epoch the one that comes first in the file counts.
         sorted.sort_by_key(|(key, remnant)| (*key, remnant.moved));
-        self.segments.insert(segment, sorted);
+        let mut begins = FxHashMap::with_capacity_and_hasher(sorted.len(), FxBuildHasher);
+        for (at, (key, _)) in (0..).zip(&sorted) {
+            begins.entry(*key).or_insert(at);
+        }
+        self.segments.insert(segment, OfSegment { sorted, begins });
     }
 
     /// The segment's pages have changed.
     pub fn forget(&mut self, segment: SegmentId) {
-        self.kept -= self.segments.remove(&segment).map_or(0, |sorted| sorted.len() + 1);
+        self.kept -= self.segments.remove(&segment).map_or(0, |known| known.sorted.len() + 1);
     }
 
     /// The file has been replaced.
@@ -118,7 +127,7 @@ mod tests {
         for n in 0..200 {
             let some = (0..1000).map(|at| remnant(Which::ANY, ptr(8 * at, 1), 8, 1)).collect();
             index.put(SegmentId(n % 90), some);
-            let kept = index.segments.values().map(|sorted| sorted.len() + 1).sum();
+            let kept = index.segments.values().map(|known| known.sorted.len() + 1).sum();
             assert!(index.kept == kept && kept <= KEPT_MAX, "{kept} of {}", index.kept);
         }
         // Most segments have none.

@@ -13,7 +13,7 @@
 
 use firnfs_format::checkpoint::PointCursor;
 use firnfs_format::pointer::POINTER_BYTES;
-use firnfs_format::{BlockPtr, Epoch, PtrKind, SectorAddr, crc32c_of};
+use firnfs_format::{BlockPtr, Epoch, PtrKind, SectorAddr, crc32c};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Says which block of a state a remnant belongs to. Two blocks may be twins: the same content, written in the same epoch. Then
@@ -21,20 +21,28 @@ use rustc_hash::{FxHashMap, FxHashSet};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub(in crate::lfs) struct Which(u32);
 
+/// Bytes of a place, in which its fields follow each other.
+const PLACE_BYTES: usize = 28;
+
 impl Which {
     /// The block or record at that place in the order of a walk.
     pub fn at(place: &PointCursor) -> Self {
         let PointCursor { ino, stage, fork, last, level } = place;
-        let parts = [&ino.to_le_bytes()[..], &stage.to_le_bytes(), &fork.to_le_bytes(), &last.to_le_bytes()];
-        Self(crc32c_of(&[parts[0], parts[1], parts[2], parts[3], &level.to_le_bytes()]).max(1))
+        let mut bytes = [0; PLACE_BYTES];
+        bytes[..8].copy_from_slice(&ino.to_le_bytes());
+        bytes[8..12].copy_from_slice(&stage.to_le_bytes());
+        bytes[12..16].copy_from_slice(&fork.to_le_bytes());
+        bytes[16..24].copy_from_slice(&last.to_le_bytes());
+        bytes[24..].copy_from_slice(&level.to_le_bytes());
+        Self(crc32c(&bytes).max(1))
     }
 
     /// Any block: an older version did not write which one it is.
     pub const ANY: Self = Self(0);
 }
 
-/// A key: the bytes of a pointer, and the block that it belongs to.
-type Key = ([u8; POINTER_BYTES], Which);
+/// A key: a pointer as a number, and the block that it belongs to.
+type Key = (u128, Which);
 
 /// Pointers of one block that it remembers.
 const FOLLOWED_STATES: usize = 8;
@@ -70,15 +78,18 @@ impl Remnants {
     pub fn note(&mut self, place: &PointCursor, from: &BlockPtr, to: &BlockPtr) {
         let which = Which::at(place);
         self.followed.remove(&which);
-        self.arrived.remove(&(from.encode(), which));
-        self.moves.insert((from.encode(), which), *to);
-        self.moves.remove(&(to.encode(), which));
-        self.arrived.insert((to.encode(), which));
+        self.arrived.remove(&(from.to_number(), which));
+        self.moves.insert((from.to_number(), which), *to);
+        self.moves.remove(&(to.to_number(), which));
+        self.arrived.insert((to.to_number(), which));
     }
 
     /// See [`Known`].
     pub fn known(&self, which: Which, ptr: &BlockPtr) -> Known {
-        let key = (ptr.encode(), which);
+        if self.is_empty() {
+            return Known::Nothing;
+        }
+        let key = (ptr.to_number(), which);
         match self.moves.get(&key) {
             Some(to) => Known::Moved(*to),
             None if self.arrived.contains(&key) => Known::Here,
@@ -135,11 +146,11 @@ impl Remnants {
     pub fn list(&self) -> (Vec<Move>, Vec<(Which, BlockPtr)>) {
         let moves = self.moves.iter().map(|((from, which), to)| Move {
             which: *which,
-            from: BlockPtr::decode(from),
+            from: BlockPtr::decode(&from.to_le_bytes()),
             to: *to,
         });
         let mut moves: Vec<Move> = moves.collect();
-        let arrived = self.arrived.iter().map(|(ptr, which)| (*which, BlockPtr::decode(ptr)));
+        let arrived = self.arrived.iter().map(|(ptr, which)| (*which, BlockPtr::decode(&ptr.to_le_bytes())));
         let mut arrived: Vec<_> = arrived.collect();
         // By all fields, so that the order does not depend on the hash table.
         moves.sort_unstable_by_key(|a_move| (a_move.from.addr, a_move.from.encode(), a_move.which));
