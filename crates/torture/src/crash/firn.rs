@@ -341,6 +341,10 @@ impl Subject for Firn {
         self.open(device, Options { read_only: true, ..self.options })?.tree()
     }
 
+    fn look_sharing(&self, device: Arc<dyn Device>, shared: &Shared<'_>) -> Result<Tree, String> {
+        self.open(device, Options { read_only: true, ..self.options })?.walk(Some(shared))
+    }
+
     fn check(&self, device: Arc<dyn Device>) -> Result<(), String> {
         let report = check(&*device, From::Newest, &mut |_| {}).map_err(|e| e.to_string())?;
         is_clean(&report)
@@ -565,13 +569,13 @@ impl<S: Engine> OpenVolume<S> {
 
     /// How a file would be read now; `None` if some of it is not on the device, or one plan does not cover it.
     fn plan(&self, attr: &Attr) -> Result<Option<Plan>, FsError> {
-        let plan = self.volume.run(|vfs, now| vfs.read(now, attr.ino, 0, attr.size_bytes))?;
-        if plan.pin != 0 {
-            self.volume.run(|vfs, _| {
+        let plan = self.volume.run(|vfs, now| {
+            let plan = vfs.read(now, attr.ino, 0, attr.size_bytes)?;
+            if plan.pin != 0 {
                 vfs.store_mut().unpin(plan.pin);
-                Ok(())
-            })?;
-        }
+            }
+            Ok(plan)
+        })?;
         Ok(Plan::of(&plan).filter(|_| plan.len_bytes() as u64 == attr.size_bytes))
     }
 

@@ -3,6 +3,7 @@
 //! The first repair runs to its end and gives the expected result: wherever a repair is cut, the next one must lead the volume
 //! to that result, with everything that the first kept and nothing else. Everything follows from the seed.
 
+use super::contents::{Contents, Shared};
 use super::explorer::Explorer;
 use super::generate::random_ops;
 use super::op::Op;
@@ -31,7 +32,14 @@ struct Case {
     /// The requests to the disk during the repair.
     history: History,
     kept: Tree,
+    known: Known,
+}
+
+/// What views of earlier states have read.
+#[derive(Default)]
+struct Known {
     reads: Arc<Reads>,
+    contents: Contents,
 }
 
 /// Judges the planned states of a repair.
@@ -93,6 +101,12 @@ pub(super) fn ops(world: &World, seed: u64) -> Vec<Op> {
     }
 }
 
+impl Known {
+    fn shared<'a>(&'a self, image: &'a dyn Fn() -> SparseImage) -> Shared<'a> {
+        Shared { contents: &self.contents, image }
+    }
+}
+
 impl Case {
     fn new(subject: &dyn Subject, seed: u64) -> Result<Self, String> {
         let device = Arc::new(MemDevice::from_image(subject.format()));
@@ -108,29 +122,43 @@ impl Case {
         let in_this = |why: String| format!("{damage}: {why}");
         subject.repair(disk.clone()).map_err(in_this)?;
         let kept = end_of(subject, disk.live_image(), None).map_err(in_this)?;
-        Ok(Self { history: disk.history(), damage, kept, reads: Arc::default() })
+        Ok(Self { history: disk.history(), damage, kept, known: Known::default() })
     }
 
     /// Judges a state; `number` counts the judgements.
     fn judge(&self, subject: &dyn Subject, state: &CrashState, number: u64) -> Result<(), String> {
-        let reads = || (!number.is_multiple_of(READ_ANEW_EVERY)).then(|| self.reads.clone());
+        let known = (!number.is_multiple_of(READ_ANEW_EVERY)).then_some(&self.known);
+        let reads = || known.map(|known| known.reads.clone());
         let image =
             self.history.image(state).ok_or("the repair has no such cut: another version of the program")?;
         let in_this = |why: String| format!("{}, its repair cut short: {why}", self.damage);
         // However damaged it is: nothing panics, and nothing is written.
         let _errors = subject.check(raw(&image, reads()));
-        let _told = subject.look(raw(&image, reads()));
+        let _told = match known {
+            None => subject.look(raw(&image, None)),
+            Some(known) => subject.look_sharing(raw(&image, reads()), &known.shared(&|| image.clone())),
+        };
         let device = Arc::new(Recall::new(image, reads()));
         subject.repair(device.clone()).map_err(in_this)?;
-        let found = end_of(subject, device.image(), reads()).map_err(in_this)?;
+        let found = end_of(subject, device.image(), known).map_err(in_this)?;
         self.kept.same_but_for_numbers(&found).map_err(in_this)
     }
 }
 
 /// The tree after a repair; the volume must be intact.
-fn end_of(subject: &dyn Subject, image: SparseImage, reads: Option<Arc<Reads>>) -> Result<Tree, String> {
-    let before = subject.inspect(raw(&image, reads.clone())).map_err(|why| format!("after it: {why}"))?;
-    let after = subject.mount(Arc::new(Recall::new(image, reads)))?.tree()?;
+fn end_of(subject: &dyn Subject, image: SparseImage, known: Option<&Known>) -> Result<Tree, String> {
+    let reads = || known.map(|known| known.reads.clone());
+    let before = match known {
+        None => subject.inspect(raw(&image, None)),
+        Some(known) => subject.inspect_sharing(raw(&image, reads()), &known.shared(&|| image.clone())),
+    };
+    let before = before.map_err(|why| format!("after it: {why}"))?;
+    let device = Arc::new(Recall::new(image, reads()));
+    let mut mounted = subject.mount(device.clone())?;
+    let after = match known {
+        None => mounted.tree(),
+        Some(known) => mounted.tree_sharing(&known.shared(&|| device.image())),
+    }?;
     before.same(&after).map_err(|why| format!("after it a read-write mount finds something else: {why}"))?;
     Ok(before)
 }

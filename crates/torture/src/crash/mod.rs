@@ -76,7 +76,7 @@ pub use record::{Loss, Record, Window};
 pub use seen::{Novelty, SEEN_MAX, Seen};
 pub use subject::{Made, Mounted, Promise, Refusal, Replica, Subject};
 pub use totals::{Failure, Limits, Rot, Totals};
-pub use tree::{Entry, NodeKind, Tree};
+pub use tree::{Content, Entry, NodeKind, Tree};
 pub use world::{AclSpec, World};
 
 /// Unit in which data is judged: a file may hold any allowed version of each block of this many bytes.

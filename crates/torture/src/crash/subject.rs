@@ -87,6 +87,14 @@ pub trait Subject: Sync {
     /// Why it does not mount, or cannot be read.
     fn look(&self, device: Arc<dyn Device>) -> Result<Tree, String>;
 
+    /// The same; contents of files that are known to be the same need not be read again.
+    ///
+    /// # Errors
+    /// As [`Subject::look`].
+    fn look_sharing(&self, device: Arc<dyn Device>, _shared: &Shared<'_>) -> Result<Tree, String> {
+        self.look(device)
+    }
+
     /// Runs both on an image that nobody has mounted: [`Subject::check`] and [`Subject::look`].
     ///
     /// # Errors

@@ -26,6 +26,9 @@ pub enum NodeKind {
     BlockDevice,
 }
 
+/// The bytes of a file. Shared by the trees and the worlds in which they were found to be the same, and never changed then.
+pub type Content = Arc<Vec<u8>>;
+
 /// The file under one name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry {
@@ -41,11 +44,19 @@ pub struct Entry {
     pub mode: u16,
     /// User and group.
     pub owner: (u32, u32),
-    /// Content of a file, target of a symbolic link, number of a device (little endian), else empty. Shared by the trees in
-    /// which it was found to be the same.
-    pub content: Arc<Vec<u8>>,
+    /// Content of a file, target of a symbolic link, number of a device (little endian), else empty.
+    pub content: Content,
     /// Extended attributes by name, those of `user` without "user.", and ACLs.
     pub xattrs: BTreeMap<String, Vec<u8>>,
+}
+
+impl Entry {
+    fn is_same_but_for_number(&self, other: &Self, are_same: &dyn Fn(&Content, &Content) -> bool) -> bool {
+        let Self { path, kind, ino: _, nlink, mode, owner, content, xattrs } = self;
+        (path, kind, nlink, mode) == (&other.path, &other.kind, &other.nlink, &other.mode)
+            && (owner, xattrs) == (&other.owner, &other.xattrs)
+            && are_same(content, &other.content)
+    }
 }
 
 /// All names of a volume, the root included, sorted by path.
@@ -146,14 +157,22 @@ impl Tree {
     /// # Errors
     /// The first difference, as text.
     pub fn same_files(&self, other: &Self) -> Result<(), String> {
+        self.same_files_by(other, &|here, there| here == there)
+    }
+
+    /// As [`Self::same_files`], with contents compared by `are_same`.
+    pub(super) fn same_files_by(
+        &self,
+        other: &Self,
+        are_same: &dyn Fn(&Content, &Content) -> bool,
+    ) -> Result<(), String> {
         let mut numbers = BTreeMap::new();
         let mut others = other.entries.iter();
         for here in &self.entries {
             let there = others.next().filter(|there| there.path == here.path);
             let there =
                 there.ok_or_else(|| format!("{:?} is not there, or something besides it is", here.path))?;
-            let renumbered = Entry { ino: here.ino, ..there.clone() };
-            if renumbered != *here {
+            if !here.is_same_but_for_number(there, are_same) {
                 return Err(format!("{:?} differs", here.path));
             }
             if *numbers.entry(here.ino).or_insert(there.ino) != there.ino {

@@ -181,7 +181,8 @@ impl<'s> Verdict<'s> {
         image: &SparseImage,
         judge: &mut dyn FnMut(&Tree) -> Result<(), String>,
     ) -> Result<(), String> {
-        match self.subject.look(raw(image, Some(self.reads.clone()))) {
+        let shared = Shared { contents: &self.contents, image: &|| image.clone() };
+        match self.subject.look_sharing(raw(image, Some(self.reads.clone())), &shared) {
             Ok(tree) => judge(&tree),
             Err(_told) => Ok(()),
         }

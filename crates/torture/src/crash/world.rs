@@ -12,7 +12,7 @@ pub use acl::{AclSpec, acl_name};
 
 use super::op::{CLONES, Op, clone_in, pattern};
 use super::quota::Quotas;
-use super::tree::{Entry, NodeKind, Tree, names_signature};
+use super::tree::{Content, Entry, NodeKind, Tree, names_signature};
 use firnfs_format::checkpoint::Retention;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(super) struct Node {
     /// User and group.
     pub owner: (u32, u32),
     /// Content of a file, target of a symbolic link, number of a device (little endian).
-    pub content: Vec<u8>,
+    pub content: Content,
     /// As in [`Entry::xattrs`].
     pub xattrs: BTreeMap<String, Vec<u8>>,
     /// Names in a directory.
@@ -103,7 +103,8 @@ impl World {
                     mode: entry.mode,
                     owner: entry.owner,
                     xattrs: entry.xattrs.clone(),
-                    ..Node::new(entry.kind, entry.content.to_vec())
+                    content: entry.content.clone(),
+                    ..Node::new(entry.kind, Vec::new())
                 };
                 self.add(node)
             });
@@ -242,28 +243,28 @@ impl World {
         }
         match op {
             Op::Write { path, at_bytes, len_bytes, tag } => {
-                let content = &mut self.file_mut(path)?.content;
+                let content = self.content_mut(path)?;
                 let end = (at_bytes + len_bytes) as usize;
                 content.resize(content.len().max(end), 0);
                 content[*at_bytes as usize..end].copy_from_slice(&pattern(*tag, *at_bytes, *len_bytes));
             }
             Op::Truncate { path, size_bytes } => {
-                self.file_mut(path)?.content.resize(*size_bytes as usize, 0);
+                self.content_mut(path)?.resize(*size_bytes as usize, 0);
             }
             // Reserved space is not visible.
             Op::Allocate { path, keep_size: true, .. } => drop(self.file_mut(path)?),
             Op::Allocate { path, at_bytes, len_bytes, keep_size: false } => {
-                let content = &mut self.file_mut(path)?.content;
+                let content = self.content_mut(path)?;
                 content.resize(content.len().max((at_bytes + len_bytes) as usize), 0);
             }
             Op::ZeroRange { path, at_bytes, len_bytes, keep_size } => {
-                let content = &mut self.file_mut(path)?.content;
+                let content = self.content_mut(path)?;
                 let size = content.len().max(if *keep_size { 0 } else { (at_bytes + len_bytes) as usize });
                 content.resize(size, 0);
                 zero(content, *at_bytes, *len_bytes);
             }
             Op::Punch { path, at_bytes, len_bytes } => {
-                zero(&mut self.file_mut(path)?.content, *at_bytes, *len_bytes);
+                zero(self.content_mut(path)?, *at_bytes, *len_bytes);
             }
             _ => return Err("does not change content"),
         }
@@ -288,7 +289,7 @@ impl World {
                 nlink: nlink as u32,
                 mode: node.mode,
                 owner: node.owner,
-                content: Arc::new(node.content.clone()),
+                content: node.content.clone(),
                 xattrs: node.xattrs.clone(),
             }
         };
@@ -318,7 +319,7 @@ impl World {
     pub fn adopt_content(&mut self, path: &str, tree: &Tree) {
         let found = tree.entries().iter().find(|entry| entry.path == path);
         if let (Some(id), Some(entry)) = (self.find(path), found) {
-            self.node_mut(id).content = entry.content.to_vec();
+            self.node_mut(id).content = entry.content.clone();
         }
     }
 
@@ -402,6 +403,11 @@ impl World {
             NodeKind::File => Ok(self.node_mut(id)),
             _ => Err("not a regular file"),
         }
+    }
+
+    /// The content of a file, its own if others had the same.
+    fn content_mut(&mut self, path: &str) -> Result<&mut Vec<u8>, Invalid> {
+        Ok(Arc::make_mut(&mut self.file_mut(path)?.content))
     }
 
     /// User attributes of a file that can have some.
@@ -550,6 +556,13 @@ impl Node {
             NodeKind::Symlink => 0o777,
             _ => FILE_MODE,
         };
-        Self { kind, mode, owner: (0, 0), content, xattrs: BTreeMap::new(), children: BTreeMap::new() }
+        Self {
+            kind,
+            mode,
+            owner: (0, 0),
+            content: Arc::new(content),
+            xattrs: BTreeMap::new(),
+            children: BTreeMap::new(),
+        }
     }
 }

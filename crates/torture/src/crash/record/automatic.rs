@@ -22,7 +22,7 @@
 use super::{Record, Window};
 use crate::crash::op::Op;
 use crate::crash::subject::Found;
-use crate::crash::tree::Tree;
+use crate::crash::tree::{Content, Tree};
 use crate::crash::world::World;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -146,7 +146,8 @@ impl Record {
 
     /// Whether a point that is made during an operation may show that.
     fn is_of_moment(&self, tree: &Tree, number: usize) -> Result<(), String> {
-        let is_as = |n: usize| self.worlds[n].tree().same_files(tree);
+        let are_alike = |known: &Content, found: &Content| self.alike.are(known, found);
+        let is_as = |n: usize| self.worlds[n].tree().same_files_by(tree, &are_alike);
         let Err(why) = is_as(number) else { return Ok(()) };
         if is_as(number - 1).is_ok() {
             return Ok(());
@@ -196,7 +197,7 @@ impl Record {
     fn judge_one(&self, epoch: u32, found: &Tree, window: Window, loss: Loss) -> Result<(), String> {
         let life = self.automatic.lives.get(&epoch).filter(|life| life.made <= window.begun);
         if let Some(life) = life {
-            match life.tree.same_files(found) {
+            match life.tree.same_files_by(found, &|known, found| self.alike.are(known, found)) {
                 Ok(()) => return self.has_not_come_back(life, window),
                 Err(why) if loss != Loss::Oldest || self.is_followed(epoch, life, window) => {
                     return Err(format!(

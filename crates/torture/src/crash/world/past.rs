@@ -43,7 +43,7 @@ impl World {
         match part {
             Part::Content if original.kind != NodeKind::File => return Err("not a regular file there"),
             Part::Content => {
-                let (content, back) = (&mut self.file_mut(path)?.content, &original.content);
+                let (content, back) = (self.content_mut(path)?, &original.content);
                 content.resize(content.len().max(back.len()), 0);
                 content[..back.len()].copy_from_slice(back);
             }
