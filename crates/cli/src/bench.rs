@@ -124,7 +124,7 @@ pub enum ScenarioArg {
     Large,
     /// Unpack, find, rm -rf
     Tree,
-    /// Create with two clients at once
+    /// Create and write with 2, 4, 8 and 16 clients at once
     Clients,
     /// Unpack a tree of the size of a kernel's source
     Kernel,

@@ -5,7 +5,7 @@
 //! *Buffered* is the time until the last call returned; *durable* also includes the sync that makes the data durable; no ratio
 //! mixes the two. Reads are verified.
 //!
-//! [`task`] names the tasks, [`scenario`] and [`programs`] carry them out, [`target`] and [`mount`] the file systems that they run on, [`report`] the
+//! [`task`] names the tasks, [`scenario`], `clients` and [`programs`] carry them out, [`target`] and [`mount`] the file systems that they run on, [`report`] the
 //! statistics, [`processor`] the times on processors, [`goals`] what they shall reach, [`text`] the tables.
 //!
 //! - Further rows: `library` (past the mount), `bandwidth` (of one large file; `throttled` limits a device), `fsck`, `recovery`,
@@ -14,6 +14,7 @@
 //!   end), `table` (Markdown).
 
 pub mod bandwidth;
+mod clients;
 pub mod environment;
 pub mod figures;
 pub mod fsck;

@@ -28,8 +28,8 @@ type Archive = (tempfile::TempDir, PathBuf);
 
 /// Data that all rounds share, made once: archives to unpack, what other programs work on, and the order of overwrites.
 pub struct Prepared<'a> {
-    workload: &'a Workload,
-    stop: &'a Stop,
+    pub(super) workload: &'a Workload,
+    pub(super) stop: &'a Stop,
     archive: Option<Archive>,
     kernel: Option<Archive>,
     programs: Programs,
@@ -93,7 +93,7 @@ impl<'a> Prepared<'a> {
     }
 }
 
-fn clear(directory: &Path) -> Result<(), LabError> {
+pub(super) fn clear(directory: &Path) -> Result<(), LabError> {
     match std::fs::remove_dir_all(directory) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(LabError::io("remove", directory)(e)),
         _ => Ok(()),
@@ -101,10 +101,10 @@ fn clear(directory: &Path) -> Result<(), LabError> {
 }
 
 /// One scenario on one target in one round.
-struct Run<'a> {
-    prepared: &'a Prepared<'a>,
-    target: &'a mut dyn Target,
-    directory: PathBuf,
+pub(super) struct Run<'a> {
+    pub prepared: &'a Prepared<'a>,
+    pub target: &'a mut dyn Target,
+    pub directory: PathBuf,
     round: u32,
     samples: &'a mut Vec<Sample>,
 }
@@ -126,7 +126,7 @@ impl Run<'_> {
     }
 
     /// Times `work`, then the target's sync after it: a buffered and a durable sample.
-    fn time_synced(
+    pub fn time_synced(
         &mut self,
         task: Task,
         work: impl FnOnce(&Path, &Workload) -> Result<(), LabError>,
@@ -170,32 +170,6 @@ impl Run<'_> {
                 stop.check()?;
                 let path = small_path(dir, i);
                 std::fs::remove_file(&path).map_err(LabError::io("remove", &path))
-            })
-        })
-    }
-
-    /// Two threads, each with half of the files in a directory of its own.
-    fn clients(&mut self) -> Result<(), LabError> {
-        let stop = self.prepared.stop;
-        let places = ["one", "two"].map(|name| self.directory.join(name));
-        for place in &places {
-            std::fs::create_dir(place).map_err(LabError::io("create", place))?;
-        }
-        self.target.sync()?;
-        self.time_synced(Task::CreateTwo, |_, w| {
-            let files = u64::from(w.small_files);
-            let halves = [0..files / 2, files / 2..files];
-            std::thread::scope(|scope| {
-                let clients = places
-                    .iter()
-                    .zip(halves)
-                    .map(|(place, half)| scope.spawn(move || create_files(place, half, w.small_bytes, stop)));
-                let clients: Vec<_> = clients.collect();
-                let ended = clients.into_iter().map(|client| {
-                    client.join().unwrap_or_else(|_| Err(LabError::Setup("a client panicked".to_owned())))
-                });
-                // Both are waited for, whatever the first says.
-                ended.collect::<Vec<_>>().into_iter().collect()
             })
         })
     }
@@ -319,7 +293,7 @@ pub(super) fn content(seed: u64, len_bytes: usize) -> Vec<u8> {
 }
 
 /// Stamps a unit of the large file with its number.
-fn stamp(unit: &mut [u8], number: u64) {
+pub(super) fn stamp(unit: &mut [u8], number: u64) {
     unit[..8].copy_from_slice(&number.to_le_bytes());
 }
 
@@ -339,7 +313,7 @@ pub(super) fn create_files(
     })
 }
 
-fn create_file(path: &Path, bytes: &[u8]) -> Result<File, LabError> {
+pub(super) fn create_file(path: &Path, bytes: &[u8]) -> Result<File, LabError> {
     let mut file =
         OpenOptions::new().write(true).create_new(true).open(path).map_err(LabError::io("create", path))?;
     file.write_all(bytes).map_err(LabError::io("write", path))?;

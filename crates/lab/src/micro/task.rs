@@ -55,6 +55,20 @@ pub enum Task {
     CreateSmall,
     /// Create as many with two clients at once, each in a directory of its own.
     CreateTwo,
+    /// The same with four clients.
+    CreateFour,
+    /// The same with eight clients.
+    CreateEight,
+    /// The same with 16 clients.
+    CreateSixteen,
+    /// Write as much as the large file has with two clients at once, each to a file of its own.
+    WriteTwo,
+    /// The same with four clients.
+    WriteFour,
+    /// The same with eight clients.
+    WriteEight,
+    /// The same with 16 clients.
+    WriteSixteen,
     /// Read them in creation order.
     ReadSmall,
     /// Delete them in creation order.
@@ -103,8 +117,13 @@ impl Task {
         let unit = w.unit_bytes;
         match self {
             Self::CreateSmall => format!("create {} x {} B in one directory", w.small_files, w.small_bytes),
-            Self::CreateTwo => {
-                format!("create {} x {} B, two clients, a directory each", w.small_files, w.small_bytes)
+            Self::CreateTwo | Self::CreateFour | Self::CreateEight | Self::CreateSixteen => {
+                let clients = number(self.clients());
+                format!("create {} x {} B, {clients} clients, a directory each", w.small_files, w.small_bytes)
+            }
+            Self::WriteTwo | Self::WriteFour | Self::WriteEight | Self::WriteSixteen => {
+                let clients = number(self.clients());
+                format!("write {large} MiB, {unit} B a call, {clients} clients, a file each")
             }
             Self::ReadSmall => "read them in creation order".to_owned(),
             Self::DeleteSmall => "delete them".to_owned(),
@@ -134,11 +153,18 @@ impl Task {
         match self {
             Self::CreateSmall
             | Self::CreateTwo
+            | Self::CreateFour
+            | Self::CreateEight
+            | Self::CreateSixteen
             | Self::ReadSmall
             | Self::DeleteSmall
             | Self::LibraryCreate => u64::from(w.small_files),
             Self::CreateFsync => u64::from(w.fsync_files),
             Self::WriteSequential
+            | Self::WriteTwo
+            | Self::WriteFour
+            | Self::WriteEight
+            | Self::WriteSixteen
             | Self::ReadSequential
             | Self::ReadRandom
             | Self::OverwriteRandom
@@ -152,10 +178,32 @@ impl Task {
         }
     }
 
+    /// How many clients do it at once.
+    #[must_use]
+    pub fn clients(self) -> u32 {
+        match self {
+            Self::CreateTwo | Self::WriteTwo => 2,
+            Self::CreateFour | Self::WriteFour => 4,
+            Self::CreateEight | Self::WriteEight => 8,
+            Self::CreateSixteen | Self::WriteSixteen => 16,
+            _ => 1,
+        }
+    }
+
     /// Whether it runs besides the targets, as part of a figure, and has no row of its own.
     #[must_use]
     pub fn is_part_of_figure(self) -> bool {
         matches!(self, Self::LibraryCreate | Self::RawWrite | Self::SegmentWrite | Self::Checksum)
+    }
+}
+
+/// A number of clients in running text.
+fn number(clients: u32) -> String {
+    match clients {
+        2 => "two".to_owned(),
+        4 => "four".to_owned(),
+        8 => "eight".to_owned(),
+        more => more.to_string(),
     }
 }
 
@@ -171,7 +219,7 @@ pub enum Scenario {
     Large,
     /// A tree of files.
     Tree,
-    /// Two clients at once.
+    /// Two to 16 clients at once.
     Clients,
     /// A tree of the size of a kernel's source.
     Kernel,
@@ -205,7 +253,7 @@ impl Scenario {
             Self::Fsync => "fsync",
             Self::Large => "large file",
             Self::Tree => "tree",
-            Self::Clients => "two clients",
+            Self::Clients => "several clients",
             Self::Kernel => "large tree",
             Self::Git => "git clone",
             Self::Build => "cargo build",
