@@ -3,14 +3,14 @@
 
 mod common;
 
-use common::{assert_content, create, list, mount, new_device, seeds, step, unlink};
+use common::{assert_content, create, list, mkfs_options, mount, new_device, seeds, step, unlink};
 use firnfs::FsError;
 use firnfs::inode::Kind;
 use firnfs::lfs::{Differing, Lfs, Options};
 use firnfs::store::{Scope, Store};
-use firnfs_device::Device;
+use firnfs_device::{CountingDevice, Device, MemDevice};
 use firnfs_format::{Epoch, InodeNo};
-use firnfs_manage::{LogVolume, check_all_points, open_point};
+use firnfs_manage::{LogVolume, check_all_points, format, open_point};
 use firnfs_sim::{VirtualClock, seeded};
 use firnfs_volume::Volume;
 use rand::RngExt;
@@ -320,5 +320,36 @@ fn a_point_cannot_have_the_name_that_an_automatic_one_may_get() {
     for name in ["2026-11-24", "2026-11-24T13:45:10", "x026-11-24T13:45:10Z"] {
         make(name).unwrap();
     }
+    volume.close().unwrap();
+}
+
+#[test]
+fn what_writers_wait_for_goes_before_a_drop() {
+    let counting = Arc::new(CountingDevice::new(MemDevice::new(256 << 20)));
+    format(&*counting, &mkfs_options(256 << 20, 0)).unwrap();
+    let device: Arc<dyn Device> = counting.clone();
+    let threshold_bytes: u64 = 1 << 20;
+    let options = Options { write_threshold_bytes: threshold_bytes, ..Options::default() };
+    let (volume, _) = mount(&device, options);
+    let bytes = vec![7; 64 << 20];
+    let old = create(&volume, InodeNo::ROOT, "old", Kind::Regular);
+    let new = create(&volume, InodeNo::ROOT, "new", Kind::Regular);
+    volume.write_all(old, 0, &bytes, false).unwrap();
+    let point = volume.make_point("overwritten").unwrap();
+    volume.write_all(old, 0, &bytes, false).unwrap();
+    volume.sync(Scope::All).unwrap();
+    // Background work is left to this test.
+    volume.wait_for_work(0);
+    volume.run(|vfs, now| vfs.store_mut().drop_point(now, point.epoch)).unwrap();
+    // The next write would have to wait.
+    volume.write_all(new, 0, &bytes[..2 * threshold_bytes as usize], false).unwrap();
+    let before = counting.counts();
+    let is_dropping = || volume.run(|vfs, _| Ok(vfs.store().is_dropping())).unwrap();
+    while counting.counts().since(&before).write_bytes < threshold_bytes {
+        step(&volume);
+        assert!(is_dropping(), "the drop came to its end first");
+    }
+    volume.background().unwrap();
+    assert!(!is_dropping());
     volume.close().unwrap();
 }

@@ -2,11 +2,11 @@
 
 use super::Volume;
 use super::direct::behind_fence;
-use super::events::{Event, Seen};
+use super::events::{Counted, Event, Seen};
 use super::freeze::RESTING_MS;
 use super::waiting::Patience;
 use crate::sync::MutexGuard;
-use crate::sync::atomic::{AtomicU32, Ordering};
+use crate::sync::atomic::Ordering;
 use firnfs::engine::Engine;
 use firnfs::engine::{Job, JobId, Step};
 use firnfs::vfs::Vfs;
@@ -22,22 +22,6 @@ const STUCK_SLEEP_MS: u64 = 1000;
 
 /// A job that was started: the request under way, or why the device did not take it.
 type UnderWay = (JobId, Result<Tag, DeviceError>);
-
-/// Counts the caller as at work while this exists.
-struct AtWork<'a>(&'a AtomicU32);
-
-impl<'a> AtWork<'a> {
-    fn count(callers: &'a AtomicU32) -> Self {
-        callers.fetch_add(1, Ordering::Relaxed);
-        Self(callers)
-    }
-}
-
-impl Drop for AtWork<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
 
 impl<S: Engine> Volume<S> {
     /// Carries out requests until none is ready.
@@ -64,7 +48,7 @@ impl<S: Engine> Volume<S> {
     /// # Errors
     /// `Io`, `Corrupt`.
     pub fn background(&self) -> Result<u64, FsError> {
-        let at_work = AtWork::count(&self.at_work);
+        let at_work = Counted::among(&self.at_work);
         let outcome = self.work_until_idle();
         drop(at_work);
         if outcome.is_err() {
@@ -151,6 +135,10 @@ impl<S: Engine> Volume<S> {
                 Ok(Step::Stuck) => break Ok(STUCK_SLEEP_MS),
                 Ok(Step::Idle(sleep_ms)) => break Ok(sleep_ms),
                 Err(stop) => {
+                    if self.are_requests_awaited() {
+                        // It would read, and read again, while an fsync waits to hear that its write is done.
+                        self.finish_until(&mut under_way, 0);
+                    }
                     let wanted = |vfs: &Vfs<S>| !vfs.store().gives_way(self.now());
                     if let Err(e) = self.overcome_in_step(stop, &mut patience, wanted) {
                         break Err(e);

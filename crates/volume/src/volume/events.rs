@@ -26,7 +26,7 @@ const JOBS_AT_ONCE: usize = 4;
 /// The timeout given to a program's own scheduler for a wait that has none.
 const PARKED_MAX: Duration = Duration::from_secs(3600);
 
-/// See the module's head. All fields change only while the core is locked.
+/// See the module's head. All fields but `awaiting` change only while the core is locked.
 pub(super) struct Events {
     /// Signalled at every event.
     happened: Condvar,
@@ -34,6 +34,8 @@ pub(super) struct Events {
     dead_ends: AtomicU64,
     /// Requests that callers have taken from the core and not reported yet, plus reads under way.
     requests: AtomicU32,
+    /// Callers of [`Volume::until`].
+    awaiting: AtomicU32,
 }
 
 /// The events up to some moment.
@@ -60,11 +62,33 @@ impl Events {
             count: AtomicU64::new(0),
             dead_ends: AtomicU64::new(0),
             requests: AtomicU32::new(0),
+            awaiting: AtomicU32::new(0),
         }
     }
 }
 
+/// Counts the caller, as at work or as waiting, while this exists.
+pub(super) struct Counted<'a>(&'a AtomicU32);
+
+impl<'a> Counted<'a> {
+    pub fn among(callers: &'a AtomicU32) -> Self {
+        callers.fetch_add(1, Ordering::Relaxed);
+        Self(callers)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl<S: Engine> Volume<S> {
+    /// True while somebody waits for requests to be done.
+    pub(super) fn are_requests_awaited(&self) -> bool {
+        self.events.awaiting.load(Ordering::Relaxed) > 0
+    }
+
     /// The events so far. A caller that asks under the lock of the core misses no event from then on.
     pub(crate) fn seen(&self) -> Seen {
         Seen {
@@ -181,6 +205,7 @@ impl<S: Engine> Volume<S> {
         &self,
         mut look: impl FnMut(&mut Vfs<S>) -> Result<Option<T>, FsError>,
     ) -> Result<T, FsError> {
+        let _awaiting = Counted::among(&self.events.awaiting);
         loop {
             let mut core = self.core.lock();
             if let Some(found) = look(&mut core)? {

@@ -122,7 +122,9 @@ impl Lfs {
             Err(Stop::Room) => room = self.room_now(),
             Err(stop) => return Err(stop),
         }
-        if self.forget_step(now)? || self.erase_step()? {
+        // A drop may take seconds. If clean segments are short, it may be what makes some.
+        let writers_wait = self.must_wait(&room) && !room.is_short();
+        if !writers_wait && (self.forget_step(now)? || self.erase_step()?) {
             return Ok(Step::Worked);
         }
         let dirty_bytes = if pressed { room.dirty_bytes } else { room.committable_bytes() };
