@@ -8,8 +8,9 @@
 //! volumes of each kind, through the public methods of [`Volume`].
 //!
 //! `volume` is [`Volume`]; `allocate` has its fallocate(2), `never_waiting` operations that give up rather than wait. `reader`
-//! reads the device, `ahead` keeps what was read before anybody needed it, `scattered` has the bytes of a read where they lie. `stalls` measures waits for room, `lock_time` turns at
-//! the lock; `latency` is a histogram of durations. `sync` has the mutexes and condition variables, or those of a model checker.
+//! reads the device, `ahead` keeps what was read before anybody needed it, `scattered` has the bytes of a read where they lie.
+//! `stalls` measures waits for room, `lock_time` turns at the lock; `latency` is a histogram of durations. `sync` has the mutexes
+//! and condition variables, or those of a model checker.
 
 mod ahead;
 mod allocate;

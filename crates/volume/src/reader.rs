@@ -1,11 +1,12 @@
 //! Reads the device: aligned, several reads at once, with the look-ahead that the store asked for.
 //!
 //! A caller with several reads submits them together and waits once: all fetches of one operation ([`Reader::fetch_all`]), all
-//! blocks of one read of content ([`Reader::carry_out`]). Those that lie together on the device become one read, in whatever order they were asked for. What the store expects to be needed soon is submitted after them, and not waited
-//! for ([`Reader::start`]): whoever needs it first waits for it. Bytes read before they are needed are in `ahead`. They may
-//! be older than the device, whose blocks may have been rewritten. The store's verifier detects that, and the reader reads the
-//! device again; bytes that the verifier cannot judge go to the store with the token of their read ([`Reader::take_started`]), and
-//! the store drops what is stale. A read ahead that fails is forgotten: the error shows when the bytes are needed and read again.
+//! blocks of one read of content ([`Reader::carry_out`]). Those that lie together on the device become one read, in whatever order
+//! they were asked for. What the store expects to be needed soon is submitted after them, and not waited for ([`Reader::start`]):
+//! whoever needs it first waits for it. Bytes read before they are needed are in `ahead`. They may be older than the device, whose
+//! blocks may have been rewritten. The store's verifier detects that, and the reader reads the device again; bytes that the
+//! verifier cannot judge go to the store with the token of their read ([`Reader::take_started`]), and the store drops what is
+//! stale. A read ahead that fails is forgotten: the error shows when the bytes are needed and read again.
 //!
 //! Callers: `volume` and `waiting`; outside this crate, callers that read a volume's device raw ([`Reader::exact`]).
 
@@ -167,7 +168,8 @@ impl Reader {
         self.fetch_before(fetches, GAP_BYTES, &[])
     }
 
-    /// The same: fetches at most `gap_bytes` from each other become one read, and reads that nobody waits for are started behind all of those.
+    /// The same: fetches at most `gap_bytes` from each other become one read, and reads that nobody waits for are started behind all
+    /// of those.
     fn fetch_before(
         &self,
         fetches: &[Fetch],
