@@ -193,21 +193,24 @@ impl Reader {
             device.start_reads();
         }
         let mut answers: Vec<Option<Result<Fetched, FsError>>> = fetches.iter().map(|_| None).collect();
+        // Windows may be older than the device.
+        let mut stale: Vec<usize> = Vec::new();
         for at in held {
-            answers[at] = Some(self.fetch_held(&fetches[at]));
+            match self.fetch_held(&fetches[at]) {
+                Some(bytes) => answers[at] = Some(Ok(bytes)),
+                None => stale.push(at),
+            }
         }
         let read = self.finish(submitted);
         for (&at, &span) in missing.iter().zip(&span_of) {
-            let (fetch, (span, window)) = (&fetches[at], &read[span]);
-            answers[at] = Some(window.as_ref().map_err(FsError::clone).and_then(|window| {
-                let bytes = span.range(window, fetch.at_bytes, u64::from(fetch.len_bytes));
-                match self.verifier.verify(&fetch.token, &bytes) {
-                    Ok(()) => Ok(bytes),
-                    // The window may be older than the device.
-                    Err(_) if span.goes_on.is_some() => self.again(fetch),
-                    Err(why) => Err(why),
-                }
-            }));
+            let (span, window) = &read[span];
+            match self.answer(&fetches[at], span, window) {
+                Err(_) if span.goes_on.is_some() && window.is_ok() => stale.push(at),
+                answer => answers[at] = Some(answer),
+            }
+        }
+        for (&at, answer) in stale.iter().zip(self.again(fetches, &stale)) {
+            answers[at] = Some(answer);
         }
         let ahead = read.into_iter().filter(|(span, _)| span.has_ahead);
         ahead.filter_map(|(_, window)| window.ok()).for_each(|window| self.ahead.keep_beside(window));
@@ -215,19 +218,35 @@ impl Reader {
         answers.into_iter().map(|answer| answer.unwrap_or_else(never)).collect()
     }
 
-    /// The bytes of a fetch, from windows if they verify.
-    fn fetch_held(&self, fetch: &Fetch) -> Result<Fetched, FsError> {
-        let held = self.held(fetch.at_bytes, u64::from(fetch.len_bytes));
-        match held {
-            Some(bytes) if self.verifier.verify(&fetch.token, &bytes).is_ok() => Ok(bytes),
-            _ => self.again(fetch),
-        }
+    /// The bytes of a fetch from windows, if they verify.
+    fn fetch_held(&self, fetch: &Fetch) -> Option<Fetched> {
+        let bytes = self.held(fetch.at_bytes, u64::from(fetch.len_bytes))?;
+        self.verifier.verify(&fetch.token, &bytes).is_ok().then_some(bytes)
     }
 
-    /// Reads one fetch alone, ignoring the windows.
-    fn again(&self, fetch: &Fetch) -> Result<Fetched, FsError> {
-        let bytes = self.alone(fetch.at_bytes, u64::from(fetch.len_bytes))?;
+    /// The bytes of a fetch from the read that has them.
+    fn answer(
+        &self,
+        fetch: &Fetch,
+        span: &Span,
+        window: &Result<Window, FsError>,
+    ) -> Result<Fetched, FsError> {
+        let window = window.as_ref().map_err(FsError::clone)?;
+        let bytes = span.range(window, fetch.at_bytes, u64::from(fetch.len_bytes));
         self.verifier.verify(&fetch.token, &bytes).map(|()| bytes)
+    }
+
+    /// Reads some of the fetches without the windows, all of them at once.
+    fn again(&self, fetches: &[Fetch], which: &[usize]) -> Vec<Result<Fetched, FsError>> {
+        let span =
+            |&at: &usize| self.span(fetches[at].at_bytes, u64::from(fetches[at].len_bytes), Ahead::NONE);
+        match self.submit(which.iter().map(span).collect()) {
+            Ok(submitted) => {
+                let read = self.finish(submitted).into_iter().zip(which);
+                read.map(|((span, window), &at)| self.answer(&fetches[at], &span, &window)).collect()
+            }
+            Err(why) => which.iter().map(|_| Err(why.clone())).collect(),
+        }
     }
 
     /// Merges fetches, sorted by place, that lie close to each other into one read. Returns the reads, and which one serves
@@ -470,5 +489,49 @@ mod tests {
         let mut out = vec![0; read.len_bytes()];
         read.copy_to(&mut out);
         assert!(out == places.iter().flat_map(|&block| content(block)).collect::<Vec<u8>>());
+    }
+
+    /// Bytes are right if each is the first word of the token.
+    struct FirstWord;
+
+    impl Verify for FirstWord {
+        fn verify(&self, token: &Token, bytes: &[u8]) -> Result<(), FsError> {
+            match bytes.iter().all(|&byte| u64::from(byte) == token.words()[0]) {
+                true => Ok(()),
+                false => Err(FsError::Io("other bytes".to_owned())),
+            }
+        }
+        fn notices_stale(&self, _token: &Token) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn blocks_that_windows_have_in_an_older_version_are_read_again_and_the_others_come_from_there() {
+        const BLOCK: u64 = 4096;
+        let device = Arc::new(CountingDevice::new(MemDevice::new(1 << 20)));
+        let write = |block: u64, byte: u8| {
+            let bytes = AlignedBuf::copy_of(&vec![byte; BLOCK as usize]);
+            device.write(block * BLOCK, Arc::new(bytes)).unwrap();
+        };
+        (0..16).for_each(|block| write(block, 1));
+        let shared: Arc<dyn Device> = device.clone();
+        let reader = Reader::new(Some(shared), Arc::new(FirstWord), Arc::default());
+        let fetch = |block: u64, word: u64| Fetch {
+            token: Token::of([word, 0, 0, 0, 0]),
+            at_bytes: block * BLOCK,
+            len_bytes: BLOCK as u32,
+            ahead: Ahead { before_bytes: 0, behind_bytes: 7 * BLOCK as u32 },
+        };
+        assert!(reader.fetch_all(&[fetch(0, 1)])[0].is_ok());
+        [2, 5].into_iter().for_each(|block| write(block, 2));
+        let before = device.counts();
+        let word = |block: u64| if [2, 5].contains(&block) { 2 } else { 1 };
+        let answers = reader.fetch_all(&(0..8).map(|block| fetch(block, word(block))).collect::<Vec<_>>());
+        assert!((0..).zip(answers).all(|(block, answer)| u64::from(answer.unwrap()[0]) == word(block)));
+        let counts = device.counts().since(&before);
+        assert_eq!((counts.reads, counts.read_bytes), (2, 2 * BLOCK));
+        // What the device itself has wrong is an error.
+        assert!(reader.fetch_all(&[fetch(3, 9)])[0].is_err());
     }
 }

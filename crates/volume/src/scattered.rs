@@ -1,7 +1,7 @@
 //! `Scattered`: the bytes of a read where they lie, in the buffers into which the device read them and in blocks of the store's memory.
 //!
-//! Whoever hands them on, as the reply to the kernel does, hands on the places and copies nothing; [`Scattered::copy_to`] makes the one
-//! copy for callers with a buffer of their own. What lies in blocks stays as it was: a block in memory is immutable, and a later
+//! The reply to the kernel hands on the places and copies nothing; [`Scattered::copy_to`] makes the one copy for callers with a buffer
+//! of their own. What lies in blocks stays as it was: a block in memory is immutable, and a later
 //! write replaces it. Stretches that follow each other in one buffer are one part.
 //!
 //! Made by `reader`; callers of [`Volume::read_scattered`](crate::Volume::read_scattered) use it.
