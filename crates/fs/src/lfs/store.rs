@@ -425,11 +425,11 @@ impl Store for Lfs {
 
     fn may_have_quotas(&self) -> bool {
         // After a crash they may have been turned on since the checkpoint.
-        self.tables.features.compat & FEATURE_QUOTAS != 0 || !self.recovered.was_clean
+        self.tables.features().compat & FEATURE_QUOTAS != 0 || !self.recovered.was_clean
     }
 
     fn note_quotas(&mut self) {
-        self.tables.features.compat |= FEATURE_QUOTAS;
+        self.tables.add_features(FEATURE_QUOTAS);
     }
 
     fn follow_charges(&mut self, follow: bool) {
@@ -455,7 +455,7 @@ impl Store for Lfs {
         }
         let prepared = self.prepare(now, scope, Cause::Wanted, preparation)?;
         if let Prepared::Whole(_) = prepared {
-            self.writer.jobs.want(self.writer.log.serial);
+            self.writer.jobs.want(self.writer.log.end().serial);
         }
         Ok(prepared)
     }
@@ -466,9 +466,9 @@ impl Store for Lfs {
             return Ok(self.writer.jobs.durable());
         }
         let ticket = self.commit_as_point(now, scope)?;
-        self.writer.jobs.want(self.writer.log.serial);
+        self.writer.jobs.want(self.writer.log.end().serial);
         if scope == Scope::All {
-            self.due.note_clean(self.writer.log.serial, self.writer.jobs.durable_serial());
+            self.due.note_clean(self.writer.log.end().serial, self.writer.jobs.durable_serial());
         }
         Ok(ticket)
     }

@@ -116,7 +116,7 @@ impl Lfs {
 
     /// Inodes in use, as the volume counts them.
     pub(crate) fn inodes_used(&self) -> u64 {
-        self.tables.imap.used
+        self.tables.imap.used()
     }
 
     /// What a power cut would lose now. A file that was synced alone counts as changed until the next commit of the volume, unless
@@ -125,7 +125,7 @@ impl Lfs {
     pub fn durability(&self, now: TimeNs) -> Durability {
         let (jobs, dirty_bytes) = (&self.writer.jobs, self.dirty_bytes());
         let durable = jobs.durable_serial();
-        let is_all_durable = dirty_bytes == 0 && durable >= self.writer.log.serial;
+        let is_all_durable = dirty_bytes == 0 && durable >= self.writer.log.end().serial;
         let since = self.due.volatile_since(durable).filter(|_| !is_all_durable);
         Durability {
             volatile_ms: since.map(|since| now.millis_since(since)),
@@ -202,7 +202,7 @@ impl Lfs {
     /// First inode number never used.
     #[must_use]
     pub fn next_ino(&self) -> InodeNo {
-        self.tables.imap.next_ino
+        self.tables.imap.next_ino()
     }
 
     /// Live bytes of the volume, dirty data included.

@@ -65,21 +65,21 @@ impl Lfs {
     /// Stops writing for good. Requests that are queued already are still written.
     pub(in crate::lfs) fn give_up(&mut self, why: &FsError) {
         if self.standing.give_up(why.to_string()) {
-            self.writer.jobs.want(self.writer.log.serial);
+            self.writer.jobs.want(self.writer.log.end().serial);
         }
     }
 
     /// A check found the structure wrong: nothing is written from here on.
     pub fn doubt(&mut self, why: String) {
         if self.standing.doubt(why) {
-            self.writer.jobs.want(self.writer.log.serial);
+            self.writer.jobs.want(self.writer.log.end().serial);
         }
     }
 
     /// Where the log ends according to memory.
     #[must_use]
     pub fn log_end(&self) -> LogEnd {
-        LogEnd { serial: self.writer.log.serial, crc: self.writer.log.prev_crc }
+        self.writer.log.end()
     }
 
     /// First half of making the volume writable again: hands out again the requests that failed. False while requests are
@@ -104,7 +104,7 @@ impl Lfs {
         if self.writer.jobs.is_stopped() && !self.writer.jobs.go_on() {
             return refuse("a flush of the device failed: what it had accepted may be lost");
         }
-        self.writer.jobs.want(self.writer.log.serial);
+        self.writer.jobs.want(self.writer.log.end().serial);
         Ok(true)
     }
 
@@ -125,10 +125,12 @@ impl Lfs {
             return refuse("the device still fails");
         }
         if found != self.log_end() || self.writer.jobs.durable_serial() != found.serial {
-            let (serial, durable) = (self.writer.log.serial, self.writer.jobs.durable_serial());
+            let (serial, durable) = (self.writer.log.end().serial, self.writer.jobs.durable_serial());
             return Err(FsError::ReadOnly(format!(
                 "the log on the device ends at serial {} (summary CRC {:08x}), in memory at {serial} ({:08x}), durable is {durable}",
-                found.serial, found.crc, self.writer.log.prev_crc
+                found.serial,
+                found.crc,
+                self.writer.log.end().crc
             )));
         }
         self.standing.reinstate();

@@ -16,7 +16,7 @@ impl Lfs {
     ) -> Outcome<Option<InodeNo>> {
         let first = from.max(InodeNo::ROOT).0;
         // Numbers given to inodes that were never written are in memory only.
-        let all = self.tables.imap.next_ino.0;
+        let all = self.tables.imap.next_ino().0;
         let end = all.min(first.saturating_add(LISTED_AT_ONCE));
         let before = found.len();
         for ino in (first..end).map(InodeNo) {

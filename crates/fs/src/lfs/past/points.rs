@@ -137,7 +137,7 @@ impl Lfs {
             epoch: self.tables.slots.epoch(),
             time,
             imap: firnfs_format::checkpoint::TableRoot { special: 0, ..self.tables.imap.table.root },
-            next_ino: self.tables.imap.next_ino,
+            next_ino: self.tables.imap.next_ino(),
             live_bytes: self.accounts.live_bytes() - self.past_bytes(),
             dropped_to: None,
             is_automatic: name.is_none(),
@@ -149,19 +149,19 @@ impl Lfs {
     /// True if retention keeps each commit of the whole volume for a while. Commits by age and commits that a caller waits for
     /// are checkpoints then, so that they can be points.
     pub(in crate::lfs) fn keeps_commits(&self) -> bool {
-        let Retention { percent, rules } = &self.tables.points.retention;
+        let Retention { percent, rules } = self.tables.points.retention();
         let is_wanted = *percent > 0 && rules.iter().any(|rule| rule.every_s == 0);
         is_wanted && !self.writer.is_held_back() && self.may_have_points()
     }
 
     /// False during a repair, and for volumes that are too large for remnants, or whose live bytes are not counted by kind.
     fn may_have_points(&self) -> bool {
-        !self.upkeep.is_repair && self.can_have_remnants() && self.tables.usage.live().is_some()
+        !self.upkeep.is_repair() && self.can_have_remnants() && self.tables.usage.live().is_some()
     }
 
     /// From now on the volume is repaired: its states until then are nobody's, and become no points by themselves.
     pub(crate) fn note_repair(&mut self) {
-        self.upkeep.is_repair = true;
+        self.upkeep.note_repair();
     }
 
     /// True if a commit of that scope that a caller waits for becomes a point.
@@ -181,7 +181,7 @@ impl Lfs {
     fn wants_automatic_point(&mut self, now: TimeNs, occasion: Occasion) -> bool {
         self.upkeep.spacing.owe_nothing();
         let points = &self.tables.points;
-        let is_wanted = points.retention.percent > 0 && !points.retention.rules.is_empty();
+        let is_wanted = points.retention().percent > 0 && !points.retention().rules.is_empty();
         if !is_wanted || self.refuse_while_resizing().is_err() || !self.may_have_points() {
             return false;
         }
@@ -209,7 +209,7 @@ impl Lfs {
     /// Begins to drop the next automatic point that no rule keeps, or that makes the past exceed its share.
     pub(in crate::lfs) fn retain(&mut self, now: TimeNs) {
         let branches = &self.tables.branches;
-        let rules = self.tables.points.retention.rules.clone();
+        let rules = self.tables.points.retention().rules.clone();
         let (before, part) = self.tables.points.examine();
         let next = retention::outlived(before, part, &rules, now, |point| !branches.is_origin(point.epoch));
         self.begin_drop_of(next);
@@ -218,7 +218,7 @@ impl Lfs {
 
     /// Begins to drop the oldest automatic point if the past exceeds its share.
     pub(in crate::lfs) fn keep_to_share(&mut self, now: TimeNs) {
-        let share_bytes = self.capacity_bytes() / 100 * u64::from(self.tables.points.retention.percent);
+        let share_bytes = self.capacity_bytes() / 100 * u64::from(self.tables.points.retention().percent);
         if self.past_bytes() > share_bytes.min(self.past_bytes_at_ease())
             && !self.tables.points.are_dropping()
         {
@@ -232,7 +232,7 @@ impl Lfs {
     /// `Need`.
     pub(in crate::lfs) fn give_way(&mut self) -> Outcome<bool> {
         self.load_rows()?;
-        self.drop_oldest(self.upkeep.last_request);
+        self.drop_oldest(self.upkeep.last_request());
         Ok(self.tables.points.are_dropping())
     }
 
@@ -286,7 +286,7 @@ impl Lfs {
     /// Which automatic points are made and kept.
     #[must_use]
     pub fn retention(&self) -> &Retention {
-        &self.tables.points.retention
+        self.tables.points.retention()
     }
 
     /// Sets which automatic points are made and kept. Durable with the next checkpoint.
@@ -299,7 +299,7 @@ impl Lfs {
         if retention.percent > 100 || retention.rules.len() > RULES_MAX {
             return Err(FsError::Invalid("retention").into());
         }
-        self.tables.points.retention = retention;
+        self.tables.points.keep_by(retention);
         self.retain(now);
         self.due.note_dirty(now);
         self.due.note_change();

@@ -152,9 +152,7 @@ impl Lfs {
             Err(why) => return Err(why),
         }
         let was_used = old_entry.is_none_or(|e| e.is_used());
-        self.tables.imap.used =
-            (self.tables.imap.used + u64::from(new.entry.is_used())).saturating_sub(u64::from(was_used));
-        self.tables.imap.set(ino, new.entry);
+        self.tables.imap.replace(ino, was_used, new.entry);
         Ok(())
     }
 

@@ -93,8 +93,7 @@ impl Lfs {
             // As after mkfs: about to enter the segment.
             *tail = Tail { segment, sector: self.geo.segment_sectors, next_segment: segment };
         }
-        self.writer.log =
-            Log::new(tails, self.writer.log.serial, self.writer.log.prev_crc, self.writer.log.incarnation);
+        self.writer.log = Log::new(tails, self.writer.log.end(), self.writer.log.incarnation());
         Ok(())
     }
 

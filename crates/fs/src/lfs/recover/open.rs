@@ -6,7 +6,6 @@ use crate::error::FsError;
 use crate::lfs::base::accounts::Accounts;
 use crate::lfs::base::counters::Counters;
 use crate::lfs::base::geometry::Geometry;
-use crate::lfs::base::kinds::KindBytes;
 use crate::lfs::base::standing::Standing;
 use crate::lfs::map::files::Files;
 use crate::lfs::map::shelf::Shelf;
@@ -16,18 +15,11 @@ use crate::lfs::past::views::{Views, title};
 use crate::lfs::recover::recovery::RollForward;
 use crate::lfs::room::operation::OpenOperation;
 use crate::lfs::tables::Tables;
-use crate::lfs::tables::branches::Branches;
-use crate::lfs::tables::imap::Imap;
-use crate::lfs::tables::points::Points;
-use crate::lfs::tables::remnant_index::RemnantIndex;
-use crate::lfs::tables::remnants::Remnants;
-use crate::lfs::tables::slots::Slots;
-use crate::lfs::tables::usage::Usage;
 use crate::lfs::upkeep::Upkeep;
 use crate::lfs::upkeep::discard::Discard;
 use crate::lfs::write::LogWriter;
 use crate::lfs::write::due::Due;
-use crate::lfs::write::log::Log;
+use crate::lfs::write::log::{Log, LogEnd};
 use crate::lfs::write::sorting::Sorting;
 use crate::lfs::{Lfs, Options};
 use crate::mutation::{Mutation, is_on};
@@ -204,13 +196,6 @@ fn check_bounds(base: &Checkpoint, geo: &Geometry) -> Result<(), FsError> {
     })
 }
 
-/// The inode map of a checkpoint.
-fn imap_of(base: &Checkpoint, geo: &Geometry) -> Imap {
-    let mut imap = Imap::new(base.imap, base.next_ino, geo.block_bytes);
-    base.branches.iter().for_each(|branch| imap.begin_branch(branch.number, branch.next_ino));
-    imap
-}
-
 impl Lfs {
     /// Opens a volume and rolls forward. Nothing is written yet; unless read-only, the first jobs make a new
     /// incarnation durable.
@@ -291,7 +276,7 @@ impl Lfs {
     /// Whether this mount should write a checkpoint at once, because many mounts crashed before their first one.
     #[must_use]
     pub fn needs_checkpoint_at_mount(&self) -> bool {
-        self.tables.spans.len() > SPANS_DUE
+        self.tables.spans().len() > SPANS_DUE
     }
 
     pub(in crate::lfs) fn at_checkpoint(
@@ -301,19 +286,9 @@ impl Lfs {
         base: &Checkpoint,
         now: TimeNs,
     ) -> Self {
-        let log = Log::new(base.tails.clone(), base.serial, base.serial_crc, base.incarnation);
-        let tables = Tables {
-            imap: imap_of(base, &geo),
-            usage: Usage::new(base.usage, &geo, base.epoch, base.emptied)
-                .with_live(KindBytes::live_in(&base.counters, base.live_bytes)),
-            slots: Slots::new(base.epoch),
-            spans: base.spans.clone(),
-            features: base.features,
-            points: Points::new(base.points.clone(), base.point_rows, base.retention.clone()),
-            branches: Branches::new(base.branches.clone()),
-            remnants: Remnants::default(),
-            remnant_index: RemnantIndex::default(),
-        };
+        let end = LogEnd { serial: base.serial, crc: base.serial_crc };
+        let log = Log::new(base.tails.clone(), end, base.incarnation);
+        let tables = Tables::at(base, &geo);
         let mut lfs = Self {
             size_bytes: base.size_bytes,
             standing: Standing::default(),
@@ -344,7 +319,7 @@ impl Lfs {
     /// checkpoint under new numbers, from which roll-forward accepts the old and the new incarnation's log.
     pub(in crate::lfs) fn begin_incarnation(&mut self, base: Checkpoint) -> Result<(), FsError> {
         let incarnation = Incarnation(base.incarnation.0 + 1);
-        let from = self.writer.log.serial.next();
+        let from = self.writer.log.end().serial.next();
         let mut spans = base.spans.clone();
         spans.retain(|s| s.from < from);
         spans.push(Span { from, incarnation });
@@ -356,12 +331,12 @@ impl Lfs {
                 found: "more: mount read-only and copy the data".to_owned(),
             });
         }
-        self.writer.log.incarnation = incarnation;
+        self.writer.log.begin_incarnation(incarnation);
         self.next_generation = u64::from(incarnation.0) << 32;
         if spans.len() > SPANS_DUE {
             self.due.note_log(self.options.checkpoint_bytes);
         }
-        self.tables.spans.clone_from(&spans);
+        self.tables.note_spans(spans.clone());
         let first = Checkpoint {
             epoch: Epoch(base.epoch.0 + 1),
             incarnation,

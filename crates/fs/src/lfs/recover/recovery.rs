@@ -21,6 +21,8 @@ use crate::lfs::map::admit::{self, INODE_NUMBERS};
 use crate::lfs::recover::evidence::{LostLog, incarnation_of};
 use crate::lfs::recover::log_tail::{LogTail, Way};
 use crate::lfs::recover::tally::Tally;
+use crate::lfs::write::jobs::Jobs;
+use crate::lfs::write::log::Log;
 use crate::lfs::{Lfs, LogEnd};
 use crate::mutation::{Mutation, is_on};
 use crate::states::branch_of;
@@ -156,9 +158,9 @@ impl Lfs {
         found.lost = if is_held { None } else { self.find_lost_log(read, base, &at) };
         found.inodes = latest.len() as u64;
         found.was_clean = base.clean && found.partials == 0;
-        self.writer.log =
-            crate::lfs::write::log::Log::new(accepted.tails, accepted.serial, accepted.crc, base.incarnation);
-        self.writer.jobs = crate::lfs::write::jobs::Jobs::new(accepted.serial);
+        let end = LogEnd { serial: accepted.serial, crc: accepted.crc };
+        self.writer.log = Log::new(accepted.tails, end, base.incarnation);
+        self.writer.jobs = Jobs::new(end.serial);
         self.apply_all(read, &tail, latest)?;
         if found.partials > 0 {
             self.due.note_change();

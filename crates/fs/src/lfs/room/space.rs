@@ -168,9 +168,9 @@ impl Lfs {
     /// have none. While there are retained points, metadata may die once without giving its room back.
     fn taken_bytes(&self) -> u64 {
         self.accounts.live_bytes()
-            + self.tables.imap.used * INODE_SUMMARY_BYTES
+            + self.tables.imap.used() * INODE_SUMMARY_BYTES
             + self.tables.imap.growth_bytes()
-            + churn_bytes(self.accounts.live_bytes(), self.tables.imap.used, &self.geo)
+            + churn_bytes(self.accounts.live_bytes(), self.tables.imap.used(), &self.geo)
             + if self.tables.points.is_empty() { 0 } else { self.metadata_bytes() }
     }
 
@@ -196,7 +196,7 @@ impl Lfs {
     /// Clean segments that the inode map may take in the checkpoint after a pass of the cleaner: each inode that moves
     /// rewrites a block of it, in the worst case all blocks.
     pub(in crate::lfs) fn checkpoint_segments(&self) -> u64 {
-        let map_bytes = self.tables.imap.used * TABLE_ENTRY_BYTES as u64;
+        let map_bytes = self.tables.imap.used() * TABLE_ENTRY_BYTES as u64;
         map_bytes.min(CHECKPOINT_MAP_BYTES).div_ceil(u64::from(self.geo.segment_bytes))
     }
 
@@ -265,7 +265,7 @@ impl Lfs {
         crate::store::Space {
             total_bytes: content_bytes(capacity_bytes, &self.geo),
             free_bytes: content_bytes(free_bytes, &self.geo),
-            inodes_used: self.tables.imap.used,
+            inodes_used: self.tables.imap.used(),
             inodes_free: (free_bytes / (u64::from(SECTOR_BYTES) + 3 * INODE_EXTRA_BYTES))
                 .min(u64::MAX - InodeNo::FIRST_USER.0),
         }

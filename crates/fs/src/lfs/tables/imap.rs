@@ -21,7 +21,7 @@ pub struct Imap {
     pub table: Table,
     newer: FxHashMap<u64, ImapEntry>,
     /// First number never used, of the volume itself.
-    pub next_ino: InodeNo,
+    next_ino: InodeNo,
     /// The same within each clone, without the branch, and numbers freed in it since the mount.
     branches: BTreeMap<u8, (InodeNo, Vec<InodeNo>)>,
     /// Numbers freed since the mount, which are reused first (the last freed is the first used: its map block is warm).
@@ -29,7 +29,7 @@ pub struct Imap {
     /// Where the search for older free numbers goes on, as a leaf of the table.
     cursor: u64,
     /// Numbers in use.
-    pub used: u64,
+    used: u64,
     /// Leaves to rewrite although nothing in them changed.
     moving: BTreeSet<u64>,
     /// What `next_ino` was when the tree was written.
@@ -39,7 +39,7 @@ pub struct Imap {
     /// A search for orphans that waits for a block.
     search: Option<OrphanSearch>,
     /// The number that the next inode has to get.
-    pub wanted: Option<InodeNo>,
+    wanted: Option<InodeNo>,
 }
 
 /// Entries with their numbers.
@@ -71,6 +71,21 @@ impl Imap {
             search: None,
             wanted: None,
         }
+    }
+
+    /// First number never used, of the volume itself.
+    pub fn next_ino(&self) -> InodeNo {
+        self.next_ino
+    }
+
+    /// Numbers in use.
+    pub fn used(&self) -> u64 {
+        self.used
+    }
+
+    /// The next inode has to get that number.
+    pub fn want(&mut self, ino: InodeNo) {
+        self.wanted = Some(ino);
     }
 
     /// A clone has numbers from now on; `next_ino` is the first that was never used in it.
@@ -168,6 +183,12 @@ impl Imap {
         self.note_used(ino);
         self.newer.insert(ino.0, entry);
         self.changed.insert(ino.0 / self.table.fan());
+    }
+
+    /// Sets an entry that the log has, where the number may have been in use before.
+    pub fn replace(&mut self, ino: InodeNo, was_used: bool, entry: ImapEntry) {
+        self.used = (self.used + u64::from(entry.is_used())).saturating_sub(u64::from(was_used));
+        self.set(ino, entry);
     }
 
     /// The entries of a clone that are not blank, of the first leaf that has any; `from` is where the search begins. Returns the leaf, too.

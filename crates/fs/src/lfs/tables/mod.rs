@@ -13,8 +13,10 @@ pub(in crate::lfs) mod slots;
 pub(in crate::lfs) mod table;
 pub(in crate::lfs) mod usage;
 
+use crate::lfs::base::geometry::Geometry;
+use crate::lfs::base::kinds::KindBytes;
 use branches::Branches;
-use firnfs_format::checkpoint::{Features, Span};
+use firnfs_format::checkpoint::{Checkpoint, Features, Span};
 use imap::Imap;
 use points::Points;
 use remnant_index::RemnantIndex;
@@ -37,6 +39,46 @@ pub(in crate::lfs) struct Tables {
     /// The checkpoints that have all this.
     pub slots: Slots,
     /// Which incarnations wrote the log after the checkpoint.
-    pub spans: Vec<Span>,
-    pub features: Features,
+    spans: Vec<Span>,
+    features: Features,
+}
+
+impl Tables {
+    /// As a checkpoint has them.
+    pub fn at(base: &Checkpoint, geo: &Geometry) -> Self {
+        let mut imap = Imap::new(base.imap, base.next_ino, geo.block_bytes);
+        base.branches.iter().for_each(|branch| imap.begin_branch(branch.number, branch.next_ino));
+        Self {
+            imap,
+            usage: Usage::new(base.usage, geo, base.epoch, base.emptied)
+                .with_live(KindBytes::live_in(&base.counters, base.live_bytes)),
+            slots: Slots::new(base.epoch),
+            spans: base.spans.clone(),
+            features: base.features,
+            points: Points::new(base.points.clone(), base.point_rows, base.retention.clone()),
+            branches: Branches::new(base.branches.clone()),
+            remnants: Remnants::default(),
+            remnant_index: RemnantIndex::default(),
+        }
+    }
+
+    /// Which incarnations wrote the log after the last checkpoint, oldest first.
+    pub fn spans(&self) -> &[Span] {
+        &self.spans
+    }
+
+    /// These incarnations wrote it.
+    pub fn note_spans(&mut self, spans: Vec<Span>) {
+        self.spans = spans;
+    }
+
+    /// What code that reads or writes the volume has to know.
+    pub fn features(&self) -> Features {
+        self.features
+    }
+
+    /// The volume has these features too; code that does not know them may ignore them.
+    pub fn add_features(&mut self, compat: u64) {
+        self.features.compat |= compat;
+    }
 }

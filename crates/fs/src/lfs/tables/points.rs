@@ -44,7 +44,7 @@ pub(in crate::lfs) struct Points {
     /// The points in the file of points; the others are in the checkpoint slot.
     pub rows: PointRows,
     /// The automatic points to keep.
-    pub retention: Retention,
+    retention: Retention,
     /// Retention has examined the points before this one.
     examined: Epoch,
     /// The name of the point that the next checkpoint becomes.
@@ -57,6 +57,16 @@ impl Points {
         in_slot.sort_by_key(|point| point.epoch);
         let unread = (rows > 0).then(|| Box::new(Unread { count: rows, ..Unread::default() }));
         Self { unread, retention, ..Self::default() }.with(in_slot)
+    }
+
+    /// The automatic points to keep.
+    pub fn retention(&self) -> &Retention {
+        &self.retention
+    }
+
+    /// From now on these automatic points are kept.
+    pub fn keep_by(&mut self, retention: Retention) {
+        self.retention = retention;
     }
 
     /// The next checkpoint becomes a point of that name.

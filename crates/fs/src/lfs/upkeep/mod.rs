@@ -44,7 +44,7 @@ pub(in crate::lfs) struct Upkeep {
     /// How often automatic points are made.
     pub spacing: Spacing,
     /// The volume is open for a repair, which makes no automatic points.
-    pub is_repair: bool,
+    is_repair: bool,
     /// How far the deletion of a clone has come.
     erasing: Erasing,
     pub coalescing: Coalescing,
@@ -53,7 +53,7 @@ pub(in crate::lfs) struct Upkeep {
     /// Damaged objects that background work skips.
     pub quarantine: Quarantine,
     /// When a user last made a request.
-    pub last_request: TimeNs,
+    last_request: TimeNs,
     /// A checkpoint or the cleaner is bringing the blocks into memory that it needs all at once.
     gathering: bool,
     /// The same for a cleaner outside, whose requests come between background steps.
@@ -80,6 +80,31 @@ impl Upkeep {
             port_gathering: false,
             preparation: Preparation::default(),
         }
+    }
+
+    /// The volume is open for a repair from now on.
+    pub fn note_repair(&mut self) {
+        self.is_repair = true;
+    }
+
+    /// True if the volume is open for a repair.
+    pub fn is_repair(&self) -> bool {
+        self.is_repair
+    }
+
+    /// A user makes a request.
+    pub fn note_request(&mut self, now: TimeNs) {
+        self.last_request = now;
+    }
+
+    /// The clock was set, and no request is later than now.
+    pub fn settle_clock(&mut self, now: TimeNs) {
+        self.last_request = self.last_request.min(now);
+    }
+
+    /// When a user last made a request.
+    pub fn last_request(&self) -> TimeNs {
+        self.last_request
     }
 
     /// Whether a checkpoint or the cleaner goes on to bring blocks into memory.

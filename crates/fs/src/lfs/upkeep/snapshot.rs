@@ -43,7 +43,7 @@ impl Lfs {
             Some(_) if !is_dirty => self.writer.jobs.durable(),
             _ => self.commit_scope(now, Scope::All, Cause::Due)?,
         };
-        self.writer.jobs.want(self.writer.log.serial);
+        self.writer.jobs.want(self.writer.log.end().serial);
         let base = self.snapshot(now, false, 0, self.tables.imap.table.root, self.tables.usage.table.root);
         let options = Options { read_only: true, cache_bytes: CACHE_BYTES, ..Options::default() };
         let mut past = Self::at_checkpoint(self.sb.clone(), self.geo.clone(), options, &base, now);

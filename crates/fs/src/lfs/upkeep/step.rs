@@ -150,8 +150,8 @@ impl Lfs {
             }
             let step = self.background_commit(now, true)?;
             if self.dirty_bytes() == 0 {
-                self.writer.jobs.want(self.writer.log.serial);
-                self.due.note_clean(self.writer.log.serial, self.writer.jobs.durable_serial());
+                self.writer.jobs.want(self.writer.log.end().serial);
+                self.due.note_clean(self.writer.log.end().serial, self.writer.jobs.durable_serial());
             }
             return Ok(step);
         }

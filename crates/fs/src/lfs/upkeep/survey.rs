@@ -71,8 +71,8 @@ impl Lfs {
     /// # Errors
     /// `Need`.
     pub(in crate::lfs) fn survey_step(&mut self, now: TimeNs) -> Outcome<bool> {
-        let end = self.tables.imap.next_ino;
-        let incarnation = self.writer.log.incarnation;
+        let end = self.tables.imap.next_ino();
+        let incarnation = self.writer.log.incarnation();
         let begun = self.upkeep.coalescing.survey.take();
         let mut survey = begun.unwrap_or_else(|| Survey::new(incarnation, end));
         let is_due = survey.due_in_ms(now) == Some(0);

@@ -48,7 +48,7 @@ impl Lfs {
         if self.is_point(scope) && !self.writer.jobs.checkpoint_under_way() {
             match self.checkpoint(now, Occasion::Due) {
                 Err(Stop::Room) => {}
-                other => return other.map(|()| Ticket(self.writer.log.serial.0)),
+                other => return other.map(|()| Ticket(self.writer.log.end().serial.0)),
             }
         }
         self.commit_scope(now, scope, Cause::Wanted)
@@ -225,8 +225,8 @@ impl Lfs {
     /// Puts the slot in line, after everything it refers to.
     pub(in crate::lfs) fn queue_slot(&mut self, now: TimeNs, occasion: Occasion, emptied: Vec<SegmentId>) {
         // One incarnation wrote all that may follow this checkpoint.
-        self.tables.spans =
-            vec![Span { from: self.writer.log.serial.next(), incarnation: self.writer.log.incarnation }];
+        let from = self.writer.log.end().serial.next();
+        self.tables.note_spans(vec![Span { from, incarnation: self.writer.log.incarnation() }]);
         let (_, segments) = self.stated_size();
         self.writer.is_held_back = false;
         debug_assert!(self.tables.points.rows.is_written(), "the file has the rows that this checkpoint has");
@@ -264,24 +264,24 @@ impl Lfs {
         Checkpoint {
             uuid: self.sb.uuid,
             epoch: self.tables.slots.epoch(),
-            incarnation: self.writer.log.incarnation,
+            incarnation: self.writer.log.incarnation(),
             clean,
             time: now,
-            serial: self.writer.log.serial,
-            serial_crc: self.writer.log.prev_crc,
+            serial: self.writer.log.end().serial,
+            serial_crc: self.writer.log.end().crc,
             imap,
             usage,
             emptied,
-            next_ino: self.tables.imap.next_ino,
+            next_ino: self.tables.imap.next_ino(),
             size_bytes,
             segments,
             live_bytes: self.accounts.live_bytes(),
             tails: self.writer.log.tails(),
-            spans: self.tables.spans.clone(),
-            features: self.tables.features,
+            spans: self.tables.spans().to_vec(),
+            features: self.tables.features(),
             points: self.tables.points.in_slot(),
             point_rows: self.tables.points.rows_len() as u32,
-            retention: self.tables.points.retention.clone(),
+            retention: self.tables.points.retention().clone(),
             branches: self.stored_branches(),
             counters,
         }

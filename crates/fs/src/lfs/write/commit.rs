@@ -13,7 +13,7 @@ use crate::lfs::Lfs;
 use crate::lfs::base::kinds::LogKind;
 use crate::lfs::map::blockmap::Unsettled;
 use crate::lfs::map::inode::{BlockPlace, CoreInode};
-use crate::lfs::write::log::{DATA_LOGS_MAX, DATA_LOGS_MIN, Planned, data_log};
+use crate::lfs::write::log::{DATA_LOGS_MAX, DATA_LOGS_MIN, LogEnd, Planned, data_log};
 use crate::lfs::write::partial::PartialWriter;
 use crate::mutation::{Mutation, is_on};
 use crate::store::{BlockKey, Fork, Scope, Ticket};
@@ -203,7 +203,7 @@ impl Lfs {
         if scope == Scope::All {
             self.writer.ahead = None;
         }
-        Ok(Ticket(self.writer.log.serial.0))
+        Ok(Ticket(self.writer.log.end().serial.0))
     }
 
     /// Writes what goes to each log; the last partial segment is marked with `end`.
@@ -447,14 +447,14 @@ impl Lfs {
         log: u8,
         flags: u16,
     ) {
-        let serial = self.writer.log.serial.next();
+        let serial = self.writer.log.end().serial.next();
         let flags = self.held_flags(flags);
         let mut summary = Summary {
             crc: 0,
             uuid: self.sb.uuid,
             serial,
-            prev_crc: self.writer.log.prev_crc,
-            incarnation: self.writer.log.incarnation,
+            prev_crc: self.writer.log.end().crc,
+            incarnation: self.writer.log.incarnation(),
             durable_through: self.writer.jobs.durable_serial(),
             epoch: self.tables.slots.epoch(),
             flags,
@@ -468,8 +468,7 @@ impl Lfs {
         };
         debug_assert_eq!(summary_sectors(writer.entries.len()), plan.summary_sectors);
         summary.encode_into(&writer.entries, writer.parcel.summary_mut());
-        self.writer.log.serial = serial;
-        self.writer.log.prev_crc = summary.crc;
+        self.writer.log.note_laid_out(LogEnd { serial, crc: summary.crc });
         let addr = self.geo.addr(plan.segment, plan.start_sector);
         let parcel = Arc::new(writer.parcel);
         let len_bytes = parcel.len_bytes() as u64;

@@ -49,7 +49,7 @@ impl Lfs {
         if !(InodeNo::FIRST_USER.0..1 << BRANCH_BITS).contains(&ino.0) {
             return Err(FsError::Invalid("an inode number"));
         }
-        self.tables.imap.wanted = Some(ino);
+        self.tables.imap.want(ino);
         Ok(())
     }
 }

@@ -45,12 +45,10 @@ pub struct LogEnd {
 /// See the module's head.
 pub struct Log {
     tails: Vec<Option<Tail>>,
-    /// Last serial laid out.
-    pub serial: Serial,
-    /// CRC of its summary.
-    pub prev_crc: u32,
+    /// What was laid out last.
+    end: LogEnd,
     /// Of this mount.
-    pub incarnation: Incarnation,
+    incarnation: Incarnation,
     /// Clean segments at hand, in the order in which they will be used.
     pool: VecDeque<SegmentId>,
 }
@@ -74,14 +72,29 @@ pub struct Planned {
 
 impl Log {
     /// From a checkpoint's tails (or none, for a new volume).
-    pub fn new(
-        mut tails: Vec<Option<Tail>>,
-        serial: Serial,
-        prev_crc: u32,
-        incarnation: Incarnation,
-    ) -> Self {
+    pub fn new(mut tails: Vec<Option<Tail>>, end: LogEnd, incarnation: Incarnation) -> Self {
         tails.resize(MAX_LOGS, None);
-        Self { tails, serial, prev_crc, incarnation, pool: VecDeque::new() }
+        Self { tails, end, incarnation, pool: VecDeque::new() }
+    }
+
+    /// Where it ends.
+    pub fn end(&self) -> LogEnd {
+        self.end
+    }
+
+    /// A partial segment was laid out, and is the last now.
+    pub fn note_laid_out(&mut self, end: LogEnd) {
+        self.end = end;
+    }
+
+    /// The incarnation that writes it.
+    pub fn incarnation(&self) -> Incarnation {
+        self.incarnation
+    }
+
+    /// What is laid out from now on has that incarnation.
+    pub fn begin_incarnation(&mut self, incarnation: Incarnation) {
+        self.incarnation = incarnation;
     }
 
     /// The tails as a checkpoint stores them.
@@ -293,7 +306,7 @@ mod tests {
         let geo = geometry(64 << 20);
         let mut usage = Usage::new(crate::lfs::tables::table::Table::EMPTY, &geo, Epoch(1), 0);
         let tail = Tail { segment: SegmentId(0), sector: 0, next_segment: SegmentId(1) };
-        let mut log = Log::new(vec![Some(tail), Some(tail)], Serial(0), 0, Incarnation(1));
+        let mut log = Log::new(vec![Some(tail), Some(tail)], LogEnd::default(), Incarnation(1));
         log.fill_pool((2..9).map(SegmentId));
         let lens = vec![0; 1_000_000];
         let plans = log.plan(0, &geo, &mut usage, &lens);
@@ -307,7 +320,7 @@ mod tests {
         let geo = geometry(256 << 10);
         let mut usage = Usage::new(crate::lfs::tables::table::Table::EMPTY, &geo, Epoch(1), 0);
         let tail = Tail { segment: SegmentId(0), sector: geo.segment_sectors, next_segment: SegmentId(0) };
-        let mut log = Log::new(vec![Some(tail), Some(tail)], Serial(0), 0, Incarnation(1));
+        let mut log = Log::new(vec![Some(tail), Some(tail)], LogEnd::default(), Incarnation(1));
         let mut segments = (1..).map(SegmentId);
         let mut state = 1u64;
         for _ in 0..300 {
@@ -324,7 +337,7 @@ mod tests {
     #[test]
     fn a_log_may_go_on_where_it_is() {
         let tail = Tail { segment: SegmentId(4), sector: 0, next_segment: SegmentId(5) };
-        let mut log = Log::new(vec![Some(tail)], Serial(0), 0, Incarnation(1));
+        let mut log = Log::new(vec![Some(tail)], LogEnd::default(), Incarnation(1));
         log.fill_pool([0, 9, 1, 7].map(SegmentId));
         log.order_pool_for(0);
         assert_eq!(log.upcoming(0, 4)[2..], [7, 9, 0, 1].map(SegmentId));

@@ -65,7 +65,7 @@ impl Lfs {
         if preparation.batch.is_some() {
             // A point holds also what was changed meanwhile.
             let is_point = scope == Scope::All && cause == Cause::Wanted && self.keeps_commits();
-            let ticket = Ticket(self.writer.log.serial.0);
+            let ticket = Ticket(self.writer.log.end().serial.0);
             return Ok(if is_point { Prepared::Rest } else { Prepared::Whole(ticket) });
         }
         let dirty_blocks = self.shelf.cache.dirty_bytes() / u64::from(self.geo.block_bytes);
