@@ -8,7 +8,7 @@ use super::waiting::Patience;
 use crate::sync::MutexGuard;
 use crate::sync::atomic::Ordering;
 use firnfs::engine::Engine;
-use firnfs::engine::{Job, JobId, Step};
+use firnfs::engine::{Job, Step};
 use firnfs::vfs::Vfs;
 use firnfs::{FsError, Outcome, Stop};
 use firnfs_device::{Device, DeviceError, Tag};
@@ -20,8 +20,9 @@ const UNDER_WAY_MAX: usize = 8;
 /// How long background work sleeps after a step found no way forward, in milliseconds.
 const STUCK_SLEEP_MS: u64 = 1000;
 
-/// A job that was started: the request under way, or why the device did not take it.
-type UnderWay = (JobId, Result<Tag, DeviceError>);
+/// A job that was started: the request under way, or why the device did not take it. Once the store has heard of its end, the job may be the last
+/// that has what was written, hundreds of blocks; so it is kept until the lock is free, and frees them without it.
+type UnderWay = (Job, Result<Tag, DeviceError>);
 
 impl<S: Engine> Volume<S> {
     /// Carries out requests until none is ready.
@@ -38,7 +39,7 @@ impl<S: Engine> Volume<S> {
     pub(super) fn carry_out(&self, jobs: Vec<Job>) {
         let Some(device) = &self.device else { return };
         self.about_to_block();
-        let mut under_way = jobs.into_iter().map(|job| start(&**device, &job)).collect();
+        let mut under_way = jobs.into_iter().map(|job| start(&**device, job)).collect();
         self.finish_until(&mut under_way, 0);
     }
 
@@ -161,7 +162,7 @@ impl<S: Engine> Volume<S> {
             if jobs.is_empty() {
                 return;
             }
-            under_way.extend(jobs.into_iter().map(|job| start(&**device, &job)));
+            under_way.extend(jobs.into_iter().map(|job| start(&**device, job)));
         }
     }
 
@@ -169,13 +170,14 @@ impl<S: Engine> Volume<S> {
     fn finish_until(&self, under_way: &mut VecDeque<UnderWay>, left: usize) {
         let Some(device) = &self.device else { return };
         while under_way.len() > left
-            && let Some((id, started)) = under_way.pop_front()
+            && let Some((job, started)) = under_way.pop_front()
         {
             let result = started.and_then(|tag| device.wait(tag).map(drop));
             let failed = result.is_err();
             let mut core = self.core.lock();
-            core.store_mut().job_done(id, result);
+            core.store_mut().job_done(job.id, result);
             self.request_done(core);
+            drop(job);
             if failed {
                 // Wake the background worker, whatever it was about to sleep for; it reports the failure.
                 self.wake();
@@ -185,7 +187,8 @@ impl<S: Engine> Volume<S> {
 }
 
 /// Submits a job; one behind the fence only if the device proves that nobody else writes to it.
-fn start(device: &dyn Device, job: &Job) -> UnderWay {
+fn start(device: &dyn Device, job: Job) -> UnderWay {
     let submit = || device.submit(job.request());
-    (job.id, if job.is_fenced { behind_fence(device, submit) } else { Ok(submit()) })
+    let started = if job.is_fenced { behind_fence(device, submit) } else { Ok(submit()) };
+    (job, started)
 }
