@@ -120,11 +120,9 @@ impl Lfs {
         cause: Cause,
     ) -> Outcome<()> {
         self.write_parts(now, parts, cause.flags(), 0)?;
-        if let Some(last) = places.last() {
-            // They are the first of those that are dirty.
-            let dirty = &mut self.core_mut(ino).dirty_blocks;
-            *dirty = dirty.split_off(last);
-            dirty.remove(last);
+        let core = self.core_mut(ino);
+        for place in places {
+            core.dirty_blocks.remove(place);
         }
         self.settle_record(ino);
         Ok(())
