@@ -153,7 +153,7 @@ impl Beside {
         tracing::info!("a state is mounted on {}", mountpoint.display());
         let mounts = table::firnfs_mounts().unwrap_or_default();
         if let Some(mount) = mounts.iter().find(|mount| mount.own_device == device) {
-            mount::raise_read_ahead(mount, MAX_WRITE_BYTES);
+            mount::tune_page_cache(mount, MAX_WRITE_BYTES);
         }
         list.mounts.push(Mounted { mountpoint, device, stop, thread });
         Ok(())

@@ -79,7 +79,7 @@ impl Floor {
         let floor = Self { mountpoint, serving };
         let mounts = table::firnfs_mounts().map_err(SessionError::Control)?;
         if let Some(mount) = mounts.iter().rev().find(|mount| mount.mountpoint == floor.mountpoint) {
-            mount::raise_read_ahead(mount, MAX_WRITE_BYTES);
+            mount::tune_page_cache(mount, MAX_WRITE_BYTES);
         }
         Ok(floor)
     }

@@ -320,7 +320,7 @@ fn start_control(
         .rev()
         .find(|mount| mount.mountpoint == request.mountpoint)
         .ok_or_else(|| MountError::NotMounted(request.mountpoint.clone()))?;
-    mount::raise_read_ahead(mount, MAX_WRITE_BYTES);
+    mount::tune_page_cache(mount, MAX_WRITE_BYTES);
     beside.present_is(mount.own_device);
     Server::start(mount.own_device, registry).map_err(SessionError::Control)
 }

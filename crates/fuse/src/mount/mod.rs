@@ -225,15 +225,25 @@ pub fn unmount_unasked(mountpoint: &Path, force: bool, lazy: bool) -> Result<(),
     }
 }
 
-/// Sets the kernel's read-ahead to two of the largest requests, so that one is on the device while the other one is verified and copied. The kernel's
-/// default of 128 KiB wastes round trips on cold reads. Best effort: only root has the right.
-pub(crate) fn raise_read_ahead(mount: &table::Mount, request_max_bytes: u32) {
+/// Per cent of the pages that the kernel lets be changed and not yet written back, for one mount.
+const CHANGED_PAGES_PER_CENT: u32 = 25;
+
+/// Tells the kernel what its page cache may do for the mount. Best effort: only root has the right.
+///
+/// - It reads two of the largest requests ahead, so that one is on the device while the other one is verified and copied. Its default of 128 KiB wastes
+///   round trips on cold reads.
+/// - A quarter of the pages that it lets be changed at all (in mappings, or in the write-back cache) may belong to the mount. By default it is a
+///   hundredth, and programs wait for the daemon from then on: calls that overwrote 100 MiB took 3 to 4 times as long (docs/bench/limits.md). A daemon
+///   that hangs leaves three quarters to the others.
+pub(crate) fn tune_page_cache(mount: &table::Mount, request_max_bytes: u32) {
     let (major, minor) = mount.own_device;
     let suffix = if mount.fs_type.starts_with("fuseblk") { "-fuseblk" } else { "" };
-    let path = format!("/sys/class/bdi/{major}:{minor}{suffix}/read_ahead_kb");
-    let kib = 2 * request_max_bytes / 1024;
-    let outcome = std::fs::write(&path, kib.to_string());
-    tracing::debug!("read-ahead of {kib} KiB through {path}: {outcome:?}");
+    let settings = [("read_ahead_kb", 2 * request_max_bytes / 1024), ("max_ratio", CHANGED_PAGES_PER_CENT)];
+    for (name, value) in settings {
+        let path = format!("/sys/class/bdi/{major}:{minor}{suffix}/{name}");
+        let outcome = std::fs::write(&path, value.to_string());
+        tracing::debug!("{value} to {path}: {outcome:?}");
+    }
 }
 
 /// The reason without Rust's ` (os error N)`.

@@ -323,18 +323,28 @@ pub(super) fn create_file(path: &Path, bytes: &[u8]) -> Result<File, LabError> {
 fn read_small(directory: &Path, w: &Workload, stop: &Stop) -> Result<(), LabError> {
     let mut expected = content(0, w.small_bytes as usize);
     let stamp_bytes = expected.len().min(8);
-    let mut found = Vec::with_capacity(expected.len() + 1);
+    let mut found = vec![0; expected.len() + 1];
     for i in 0..u64::from(w.small_files) {
         stop.check()?;
         let path = small_path(directory, i);
         expected[..stamp_bytes].copy_from_slice(&i.to_le_bytes()[..stamp_bytes]);
-        found.clear();
-        File::open(&path)
-            .and_then(|mut file| file.read_to_end(&mut found))
-            .map_err(LabError::io("read", &path))?;
-        check(&path, 0, &found, &expected)?;
+        let len = read_whole(&path, &mut found).map_err(LabError::io("read", &path))?;
+        check(&path, 0, &found[..len], &expected)?;
     }
     Ok(())
+}
+
+/// Open, read until the end or until `out` is full, close; returns how much was read. `read_to_end` would ask for the time of birth first, with its statx(2):
+/// through FUSE a request more for each file (docs/internals/fuse.md).
+fn read_whole(path: &Path, out: &mut [u8]) -> std::io::Result<usize> {
+    let mut file = File::open(path)?;
+    let mut len = 0;
+    loop {
+        match file.read(&mut out[len..])? {
+            0 => return Ok(len),
+            more => len += more,
+        }
+    }
 }
 
 fn read_large(path: &Path, w: &Workload, version: u64, stop: &Stop) -> Result<(), LabError> {
