@@ -1,7 +1,7 @@
 //! Finds the volume that a command line names: any path on a mount, an image file, or a block device.
 //!
 //! Commands always ask the daemon of a mounted volume, and never read the device themselves: the device may be older
-//! than the daemon's state. Callers: `stat`, `df`, `dump`.
+//! than the daemon's state. Callers: all commands that take a mount or an image.
 
 use crate::failure::{Done, Exit, Failure};
 use firnfs_fuse::mount::table::{self, Mount};
@@ -44,6 +44,17 @@ pub fn resolve(path: &Path) -> Done<Target> {
         Some(mount) => Ok(Target::Mounted(mount)),
         None => Ok(Target::Image(path.to_owned())),
     }
+}
+
+/// Has the kernel hand the daemon what it still holds of what programs wrote: through mappings, or with `--writeback`. Commands that promise
+/// to keep everything that was written begin with it.
+///
+/// # Errors
+/// The daemon could not take it, or the mountpoint cannot be opened.
+pub fn write_back(mount: &Mount) -> Done {
+    firnfs_fuse::mount::write_back(mount).map_err(|errno| {
+        Failure::io("cannot write back what the kernel has cached of", &mount.mountpoint, &errno.into())
+    })
 }
 
 /// The firnfs mount that serves this image or device, if there is one.

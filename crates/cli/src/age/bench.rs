@@ -10,7 +10,7 @@ use crate::progress::Bar;
 use crate::sizes::{Bytes, Count};
 use clap::Args;
 use firnfs_fuse::control::Client;
-use firnfs_fuse::mount::table::mount_of;
+use firnfs_fuse::mount::{table::mount_of, write_back};
 use firnfs_lab::LabError;
 use firnfs_lab::age::bench::{Help, Row, forget, hot, hot_by_time, hot_by_workload, sequential};
 use firnfs_lab::age::layout::Layout;
@@ -134,8 +134,9 @@ struct Assistant<'a> {
 
 impl Help for Assistant<'_> {
     fn sync(&mut self, dir: &Path) -> Result<(), LabError> {
-        // syncfs(2) does not reach through FUSE.
+        // Beyond the kernel's page cache syncfs(2) does not reach through FUSE.
         if let Ok(Some(mount)) = mount_of(dir) {
+            write_back(&mount).map_err(|errno| LabError::io("sync", dir)(errno.into()))?;
             let synced = Client::for_mount(&mount).and_then(|mut client| client.call("sync", json!({})));
             return synced.map(drop).map_err(|e| LabError::Setup(e.to_string()));
         }

@@ -62,6 +62,7 @@ fn of_directory(path: &Path, progress: &mut dyn FnMut(u64) -> Result<(), LabErro
     };
     let mut daemon = Daemon::of(&mount)?;
     // So that everything has its place.
+    target::write_back(&mount)?;
     daemon.client.call("sync", json!({})).map_err(|e| refused(&e))?;
     take::directory(path, Some(&mut daemon), progress).map_err(failed)
 }

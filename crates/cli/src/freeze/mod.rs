@@ -5,11 +5,12 @@ pub mod service;
 use crate::completion::values;
 use crate::failure::{Done, Exit, Failure};
 use crate::output::Output;
+use crate::target::write_back;
 use clap::Args;
 use firnfs_fuse::control::{Client, ClientError, ErrorKind};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use service::{FREEZE_OP, FrozenView, THAW_OP, TIMEOUT_MAX_S, ThawedView};
+use service::{FREEZE_OP, FREEZE_STATUS_OP, FreezeView, FrozenView, THAW_OP, TIMEOUT_MAX_S, ThawedView};
 use std::path::PathBuf;
 
 /// Arguments of `firn freeze`.
@@ -59,6 +60,12 @@ pub struct ThawArgs {
 /// # Errors
 /// Not a mount, frozen already, or making everything durable failed.
 pub fn freeze(args: &FreezeArgs, output: &mut Output) -> Done {
+    let (mut client, mount) = Client::for_path(&args.path).map_err(|e| failure_of(&e))?;
+    let status: FreezeView = client.ask(FREEZE_STATUS_OP, json!({})).map_err(|e| failure_of(&e))?;
+    // A frozen volume takes nothing; it refuses the second freeze below.
+    if status.thaws_in_ms.is_none() {
+        write_back(&mount)?;
+    }
     let view: FrozenView = call(&args.path, FREEZE_OP, json!({ "timeout_s": args.timeout }))?;
     output.show(args.json, &view, |out| {
         writeln!(out, "{}: frozen; thaws by itself in {} s", args.path.display(), view.timeout_ms / 1000)

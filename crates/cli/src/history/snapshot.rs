@@ -10,7 +10,7 @@ use crate::mkfs::open_failed;
 use crate::names::{readable, shell_word};
 use crate::output::Output;
 use crate::sizes::Bytes;
-use crate::target::{self, Target};
+use crate::target::{self, Target, write_back};
 use clap::Args;
 use firnfs::FsError;
 use firnfs::lfs::{Lfs, Options};
@@ -128,10 +128,7 @@ fn make(args: &SnapshotArgs, name: &str, output: &mut Output) -> Done {
 /// # Errors
 /// As [`run`].
 pub fn make_on_mount(mount: &Mount, name: &str) -> Done<PointView> {
-    // The kernel may still hold data that programs wrote through mappings, or with --writeback.
-    let root = std::fs::File::open(&mount.mountpoint)
-        .map_err(|e| Failure::io("cannot open", &mount.mountpoint, &e))?;
-    rustix::fs::syncfs(&root).map_err(|e| Failure::io("cannot sync", &mount.mountpoint, &e.into()))?;
+    write_back(mount)?;
     let request = MakeRequest { name: name.to_owned() };
     ask(mount, SNAPSHOT_OP, &request, name)
 }

@@ -8,6 +8,7 @@ use crate::completion::values;
 use crate::failure::{Done, Exit, Failure};
 use crate::history::split_state;
 use crate::names::{readable, shell_word};
+use crate::target::write_back;
 use clap::Args;
 use firnfs_fuse::MountError;
 use firnfs_fuse::control::{Client, ClientError};
@@ -61,7 +62,8 @@ pub struct SyncArgs {
 /// # Errors
 /// Not a mount, or the volume failed.
 pub fn sync(args: &SyncArgs) -> Done {
-    let (mut client, _) = Client::for_path(&args.path).map_err(|e| failure_of(&e))?;
+    let (mut client, mount) = Client::for_path(&args.path).map_err(|e| failure_of(&e))?;
+    write_back(&mount)?;
     client.call("sync", json!({})).map_err(|e| failure_of(&e))?;
     Ok(())
 }
@@ -90,7 +92,7 @@ pub fn umount(args: &UmountArgs) -> Done {
         Err(ClientError::DeadDaemon(_)) => return unmount(&mount.mountpoint, true),
         Err(error) => return Err(failure_of(&error)),
     };
-    // A failure shows again when the volume is closed; here it must not prevent the unmount.
+    // A failure shows again when the volume is closed; here it must not prevent the unmount. What the kernel has cached it hands over then.
     let synced = client.call("sync", json!({}));
     if args.lazy {
         unmount(&mount.mountpoint, true)?;

@@ -3,12 +3,13 @@
 //! A test that cannot run here (no `/dev/fuse`, or not root where root is needed) prints that and passes; it never
 //! passes silently.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::{LazyLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
@@ -282,4 +283,35 @@ pub fn write_synced(path: &Path, bytes: &[u8]) {
     let mut file = File::create(path).unwrap();
     file.write_all(bytes).unwrap();
     file.sync_all().unwrap();
+}
+
+/// A program that has written to a file and keeps it open: the kernel may still have what it wrote. It is another program, because the kernel hands that over
+/// whenever a process closes the file, and each program that a test starts closes the files of the test.
+pub struct Held(Child);
+
+impl Held {
+    /// Returns once the program has written [`Held::content`].
+    pub fn written(path: PathBuf) -> Self {
+        let mut to = OsString::from("of=");
+        to.push(&path);
+        // dd writes what it has read at once, and waits for more.
+        let mut dd = Command::new("dd").arg(to).arg("bs=64k").stdin(Stdio::piped()).spawn().unwrap();
+        dd.stdin.as_mut().unwrap().write_all(&Self::content()).unwrap();
+        let len_bytes = Self::content().len() as u64;
+        eventually("it is written", || std::fs::metadata(&path).is_ok_and(|meta| meta.len() == len_bytes));
+        Self(dd)
+    }
+
+    /// What it writes.
+    pub fn content() -> Vec<u8> {
+        "What a program wrote and the kernel has. ".repeat(1000).into_bytes()
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // Its standard input ends.
+        drop(self.0.stdin.take());
+        let _ended = self.0.wait();
+    }
 }

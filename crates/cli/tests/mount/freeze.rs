@@ -1,6 +1,6 @@
 //! `firn freeze` and `firn thaw`: the image is copied while programs write, and the copy is sound.
 
-use crate::common::{Kind, Mount, can_mount, eventually, firn, firn_json, firn_ok, pattern};
+use crate::common::{Held, Kind, Mount, can_mount, eventually, firn, firn_json, firn_ok, pattern};
 use std::fs;
 use std::io::Read;
 use std::path::Path;
@@ -102,6 +102,26 @@ fn a_copy_made_while_programs_write_is_sound_and_complete() {
         check_copy(&copy, &before);
         mount.remount_image();
     }
+}
+
+#[test]
+fn what_the_kernel_held_before_a_freeze_is_in_the_copy() {
+    if !can_mount() {
+        return;
+    }
+    let mount = Mount::with(Kind::Image, "128M", &["--writeback"]);
+    let mnt = mount.mnt.to_str().unwrap();
+    let _held = Held::written(mount.path("held"));
+    let copy = mount.image.with_extension("copy");
+    firn_ok(&["freeze", mnt, "--timeout", "120"]);
+    fs::copy(&mount.image, &copy).unwrap();
+    firn_ok(&["thaw", mnt]);
+    let directory = tempfile::tempdir().unwrap();
+    let seen = directory.path().to_str().unwrap();
+    firn_ok(&["mount", copy.to_str().unwrap(), seen]);
+    let found = fs::read(directory.path().join("held")).unwrap();
+    firn_ok(&["umount", seen]);
+    assert_eq!(found, Held::content());
 }
 
 #[test]

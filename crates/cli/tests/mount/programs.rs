@@ -1,6 +1,6 @@
 //! Common programs on a real mount, over the memory store and over an image.
 
-use crate::common::{ALL, Kind, Mount, can_mount, shell};
+use crate::common::{ALL, Held, Kind, Mount, can_mount, shell};
 use std::path::Path;
 
 /// This project's own sources: a real tree that always exists.
@@ -142,13 +142,18 @@ fn with_the_writeback_cache_programs_agree_and_what_was_synced_survives_a_killed
          sync; cksum random log tree/fs/Cargo.toml; stat -c '%s %Y' log"
     );
     let before = shell(&mount.mnt, &script);
-    // The sync of each file writes out what the kernel still holds; the rest is the daemon's work.
-    shell(&mount.mnt, "find . -type f -exec sync {} +");
+    let held = Held::written(mount.path("held"));
     mount.sync();
     rustix::process::kill_process(mount.daemon_pid(), rustix::process::Signal::KILL).unwrap();
+    drop(held);
     mount.mount_image(&["--writeback"]);
     let after = shell(&mount.mnt, "cksum random log tree/fs/Cargo.toml; stat -c '%s %Y' log");
     assert_eq!(after, before);
+    assert_eq!(
+        std::fs::read(mount.path("held")).unwrap(),
+        Held::content(),
+        "the kernel held it until the sync"
+    );
     assert_eq!(
         shell(&mount.mnt, "sqlite3 base.db 'pragma integrity_check; select count(*) from t;'"),
         "ok\n2\n"

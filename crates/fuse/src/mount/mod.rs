@@ -200,6 +200,31 @@ fn look_at(path: &Path) -> Result<Statx, Errno> {
     rustix::fs::statx(CWD, path, flags, StatxFlags::TYPE | StatxFlags::MODE)
 }
 
+/// Has the kernel hand the daemon what its page cache has and the daemon has not: what programs changed through mappings, and with the write-back cache
+/// everything since the last fsync. Whoever wants all of that durable calls this before the daemon's `sync`.
+///
+/// # Errors
+/// The daemon could not take all of it, or the mountpoint cannot be opened.
+pub fn write_back(mount: &table::Mount) -> Result<(), Errno> {
+    let (major, minor) = mount.device;
+    let is_it = |root: &OwnedFd| {
+        rustix::fs::fstat(root).is_ok_and(|stat| stat.st_dev == rustix::fs::makedev(major, minor))
+    };
+    match rustix::fs::open(
+        &mount.mountpoint,
+        OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC,
+        Mode::empty(),
+    ) {
+        Ok(root) if is_it(&root) => rustix::fs::syncfs(&root),
+        // It shows a state, another mount covers it, or root may not look into the mount of a user. sync(2) asks for no path.
+        Ok(_) | Err(Errno::ACCESS) => {
+            rustix::fs::sync();
+            Ok(())
+        }
+        Err(errno) => Err(errno),
+    }
+}
+
 /// Unmounts. `lazy`: detaches the mount for new users at once, and unmounts it when the last old user is done.
 ///
 /// # Errors
