@@ -8,8 +8,7 @@ use crate::output::Output;
 use crate::target::write_back;
 use clap::Args;
 use firnfs_fuse::control::{Client, ClientError, ErrorKind};
-use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::json;
 use service::{FREEZE_OP, FREEZE_STATUS_OP, FreezeView, FrozenView, THAW_OP, TIMEOUT_MAX_S, ThawedView};
 use std::path::PathBuf;
 
@@ -66,7 +65,8 @@ pub fn freeze(args: &FreezeArgs, output: &mut Output) -> Done {
     if status.thaws_in_ms.is_none() {
         write_back(&mount)?;
     }
-    let view: FrozenView = call(&args.path, FREEZE_OP, json!({ "timeout_s": args.timeout }))?;
+    let view: FrozenView =
+        client.ask(FREEZE_OP, json!({ "timeout_s": args.timeout })).map_err(|e| failure_of(&e))?;
     output.show(args.json, &view, |out| {
         writeln!(out, "{}: frozen; thaws by itself in {} s", args.path.display(), view.timeout_ms / 1000)
     })
@@ -77,15 +77,11 @@ pub fn freeze(args: &FreezeArgs, output: &mut Output) -> Done {
 /// # Errors
 /// Not a mount, not frozen, or thawed by itself before.
 pub fn thaw(args: &ThawArgs, output: &mut Output) -> Done {
-    let view: ThawedView = call(&args.path, THAW_OP, json!({}))?;
+    let (mut client, _) = Client::for_path(&args.path).map_err(|e| failure_of(&e))?;
+    let view: ThawedView = client.ask(THAW_OP, json!({})).map_err(|e| failure_of(&e))?;
     output.show(args.json, &view, |out| {
         writeln!(out, "{}: thawed after {:.1} s", args.path.display(), view.frozen_ms as f64 / 1000.0)
     })
-}
-
-fn call<T: DeserializeOwned>(path: &std::path::Path, op: &str, arguments: Value) -> Done<T> {
-    let (mut client, _) = Client::for_path(path).map_err(|e| failure_of(&e))?;
-    client.ask(op, arguments).map_err(|e| failure_of(&e))
 }
 
 fn failure_of(error: &ClientError) -> Failure {

@@ -295,11 +295,29 @@ impl Held {
         let mut to = OsString::from("of=");
         to.push(&path);
         // dd writes what it has read at once, and waits for more.
-        let mut dd = Command::new("dd").arg(to).arg("bs=64k").stdin(Stdio::piped()).spawn().unwrap();
+        let mut dd =
+            Command::new("dd").arg(to).args(["bs=64k", "status=none"]).stdin(Stdio::piped()).spawn().unwrap();
         dd.stdin.as_mut().unwrap().write_all(&Self::content()).unwrap();
         let len_bytes = Self::content().len() as u64;
         eventually("it is written", || std::fs::metadata(&path).is_ok_and(|meta| meta.len() == len_bytes));
         Self(dd)
+    }
+
+    /// As [`Held::written`], through a mapping by `program` (mapped.c), which is not on the mount.
+    pub fn mapped(program: &Path, path: &Path) -> Self {
+        let content = Self::content();
+        let mut mapped = Command::new(program)
+            .arg(path)
+            .arg(content.len().to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        mapped.stdin.as_mut().unwrap().write_all(&content).unwrap();
+        let mut told = String::new();
+        BufReader::new(mapped.stdout.take().unwrap()).read_line(&mut told).unwrap();
+        assert_eq!(told, "mapped\n");
+        Self(mapped)
     }
 
     /// What it writes.

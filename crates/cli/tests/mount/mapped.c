@@ -1,5 +1,6 @@
 /* Writes through a shared mapping while another process does the same with the other half, then checks that read(2)
- * and the mapping agree. Usage: mapped FILE; prints "ok". */
+ * and the mapping agree. Usage: mapped FILE; prints "ok".
+ * With more arguments it copies its standard input into a mapping instead, without msync(2), and keeps it: mapped FILE SIZE. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +30,19 @@ static void fill(const char *path, size_t from, size_t to) {
     check(munmap(map, SIZE) == 0 && close(fd) == 0, "unmap");
 }
 
+static int hold(const char *path, size_t size) {
+    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+    check(fd >= 0 && ftruncate(fd, size) == 0, "create");
+    char *map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    check(map != MAP_FAILED && fread(map, 1, size, stdin) == size, "copy");
+    puts("mapped");
+    fflush(stdout);
+    getchar();
+    return 0;
+}
+
 int main(int argc, char **argv) {
+    if (argc == 3) return hold(argv[1], strtoul(argv[2], NULL, 10));
     check(argc == 2, "usage");
     int fd = open(argv[1], O_RDWR | O_CREAT | O_TRUNC, 0600);
     check(fd >= 0 && ftruncate(fd, SIZE) == 0, "create");

@@ -125,6 +125,23 @@ fn shared_mappings_of_two_processes_and_writes_agree() {
 }
 
 #[test]
+fn what_a_program_wrote_through_a_mapping_survives_a_killed_daemon_after_a_sync() {
+    if !can_mount() {
+        return;
+    }
+    let helper = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/mount/mapped.c");
+    let directory = tempfile::tempdir().unwrap();
+    shell(directory.path(), &format!("gcc -O1 -o mapped {helper}"));
+    let mount = Mount::new(Kind::Image);
+    let held = Held::mapped(&directory.path().join("mapped"), &mount.path("held"));
+    mount.sync();
+    rustix::process::kill_process(mount.daemon_pid(), rustix::process::Signal::KILL).unwrap();
+    drop(held);
+    mount.mount_image(&[]);
+    assert_eq!(std::fs::read(mount.path("held")).unwrap(), Held::content());
+}
+
+#[test]
 fn with_the_writeback_cache_programs_agree_and_what_was_synced_survives_a_killed_daemon() {
     if !can_mount() {
         return;

@@ -200,8 +200,8 @@ fn look_at(path: &Path) -> Result<Statx, Errno> {
     rustix::fs::statx(CWD, path, flags, StatxFlags::TYPE | StatxFlags::MODE)
 }
 
-/// Has the kernel hand the daemon what its page cache has and the daemon has not: what programs changed through mappings, and with the write-back cache
-/// everything since the last fsync. Whoever wants all of that durable calls this before the daemon's `sync`.
+/// Has the kernel hand the daemon what its page cache has and the daemon has not: what programs wrote to files that are still open, through mappings, or
+/// with the write-back cache in any way. Whoever wants all of that durable calls this before the daemon's `sync`.
 ///
 /// # Errors
 /// The daemon could not take all of it, or the mountpoint cannot be opened.

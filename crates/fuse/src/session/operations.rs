@@ -21,7 +21,7 @@ impl<S: Engine + 'static> Session<S> {
         let started = Instant::now();
         let info = self.info(started);
         self.register("info", "who serves what, and how", info);
-        self.register("sync", "makes everything durable", |adapter| {
+        self.register("sync", "makes everything durable that has reached the daemon", |adapter| {
             adapter.volume().sync(Scope::All).map(|()| Value::Null)
         });
         self.register("statfs", "space, as df shows it, and whether the volume is read-only", statfs);
