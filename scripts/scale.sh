@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 
 need_rust
 say "operations among a million names, beside the same among ten thousand"
-cargo test --release --locked -p firnfs-manage --test promises -- --ignored --nocapture
+cargo test --release --locked -p firnfs-manage --test all promises:: -- --ignored --nocapture
 say "memory with a million files on a volume of 1 TiB"
 cargo test --release --locked -p firnfs-manage --test memory -- --ignored --nocapture
 say "memory of the daemon with a million files that the kernel knows"
@@ -16,6 +16,6 @@ cargo test --release --locked -p firnfs-cli --test mount -- --ignored --nocaptur
 say "file system check of a million files"
 cargo test --release --locked -p firnfs-manage --test check_scale -- --ignored --nocapture
 say "the longest wait of a write in an hour of a full hard disk's time, without pauses, on volumes of two sizes"
-cargo test --release --locked -p firnfs-manage --test stalls -- --ignored --nocapture
+cargo test --release --locked -p firnfs-manage --test all stalls:: -- --ignored --nocapture
 say "a volume filled to 99%, overwritten at random four times over"
-cargo test --release --locked -p firnfs-manage --test endurance -- --ignored --nocapture
+cargo test --release --locked -p firnfs-manage --test all endurance:: -- --ignored --nocapture
