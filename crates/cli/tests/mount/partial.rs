@@ -1,7 +1,7 @@
 //! Partial writes: write(2) returns how much was written, exactly that much is there, and a program that writes the rest gets
 //! the error.
 
-use crate::common::{ALL, Mount, can_mount, pattern};
+use crate::common::{ALL, Kind, Mount, can_mount, firn_ok, pattern};
 use crate::in_process::{Served, volume_image};
 use firnfs::lfs::Options;
 use firnfs_device::MemDevice;
@@ -87,4 +87,53 @@ fn a_write_that_meets_an_unreadable_block_returns_how_much_was_written_before() 
     assert!(found[..2 * REQUEST_BYTES] == new[..2 * REQUEST_BYTES], "the part that was reported as written");
     assert!(found[2 * REQUEST_BYTES..] == old[2 * REQUEST_BYTES..], "the part that was not");
     served.end().unwrap();
+}
+
+/// The kernel takes an answer to what it collected for the whole, so a part is no answer.
+#[test]
+fn what_the_kernel_collected_is_written_whole_or_fsync_fails() {
+    if !can_mount() {
+        return;
+    }
+    let mount = Mount::with(Kind::Image, "64M", &["--writeback"]);
+    let file = File::create(mount.path("large")).unwrap();
+    // Blocks that an inode of the log reaches: 12 by itself, and five levels of 256.
+    let largest_bytes = 4096 * (12 + (1..=5).map(|level| 256_u64.pow(level)).sum::<u64>());
+    assert_eq!(file.write_at(&[1; 8192], largest_bytes - 4096).unwrap(), 8192, "the kernel knows no limit");
+    assert_eq!(file.sync_all().err().and_then(|e| Errno::from_io_error(&e)), Some(Errno::FBIG));
+}
+
+#[test]
+fn a_full_fast_file_system_loses_nothing_that_the_kernel_collected_without_a_word() {
+    const BYTES: usize = 128 << 10;
+    if !can_mount() {
+        return;
+    }
+    let mount = Mount::with(Kind::Fast, "64M", &[]);
+    mount.umount();
+    let image = mount.image.to_str().unwrap();
+    firn_ok(&["mkfs", "--force", "--type", "ffs", "--realloc", image]);
+    mount.mount_image(&["--writeback"]);
+    let room = rustix::fs::statvfs(&mount.mnt).unwrap();
+    let filler_bytes = room.f_bavail * room.f_frsize - (300 << 10);
+    let filler = File::create(mount.path("filler")).unwrap();
+    (0..filler_bytes)
+        .step_by(64 << 10)
+        .for_each(|at| filler.write_all_at(&pattern(1, 64 << 10), at).unwrap());
+    filler.sync_all().unwrap();
+    let mut synced = Vec::new();
+    for n in 0..6 {
+        let name = format!("f{n}");
+        let written = File::create(mount.path(&name)).and_then(|file| {
+            file.write_all_at(&pattern(n, BYTES), 0)?;
+            file.sync_all()
+        });
+        synced.extend(written.is_ok().then_some((name, n)));
+    }
+    drop(filler);
+    assert!((1..6).contains(&synced.len()), "the last ones find no room: {synced:?}");
+    mount.remount_image();
+    for (name, seed) in synced {
+        assert!(fs::read(mount.path(&name)).unwrap() == pattern(seed, BYTES), "{name}");
+    }
 }

@@ -39,7 +39,11 @@ impl<S: Engine> Adapter<S> {
         // The page cache writes in nobody's name: its uid is 0 whoever changed the page.
         let is_exempt = header.uid == 0 && !is_cached;
         let mode_changes = kill_set_id && self.before_change_by_user(header, ino)?;
-        let written = self.volume.write_for(is_exempt, ino, offset, data, kill_set_id);
+        let written = match is_cached {
+            // The kernel looks only for an error (`fuse_writepage_end` in file.c), and takes the rest of a short count for written.
+            true => self.volume.write_all(ino, offset, data, kill_set_id).map(|()| data.len()),
+            false => self.volume.write_for(is_exempt, ino, offset, data, kill_set_id),
+        };
         if mode_changes {
             // A WRITE reply carries no attributes: without this, exec(2) would still honour the cached mode. Also after an error: it
             // may be repeated, and then the mode is what it should be already.
