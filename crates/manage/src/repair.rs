@@ -18,6 +18,9 @@ use std::sync::Arc;
 /// damage that other points share with it shows only then, and there are as many of them as there are points at most.
 const ROUNDS_MAX: u32 = 6;
 
+/// Why a repair cannot state accounts anew.
+const STATES_STAY: &str = "damaged states of the past stay, and nobody knows all that they hold";
+
 /// What was done about a finding.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Outcome {
@@ -38,6 +41,17 @@ pub struct Action {
     pub outcome: Outcome,
 }
 
+impl Action {
+    /// True if asking again would change nothing.
+    fn is_settled(&self) -> bool {
+        match &self.outcome {
+            Outcome::Repaired => false,
+            Outcome::Declined => true,
+            Outcome::Impossible(why) => why == STATES_STAY,
+        }
+    }
+}
+
 /// The result of a repair.
 #[derive(Clone, Debug)]
 pub struct Repaired {
@@ -52,7 +66,8 @@ pub struct Repaired {
 /// Checks the volume on a device and repairs the findings to which `decide` agrees. No other process may use the device.
 ///
 /// The repair of content that cannot be read ([`Finding::lost_bytes`]) fills it with zeros. If `decide` declines, reading that content
-/// goes on to fail, and its space stays on the accounts.
+/// goes on to fail, and its space stays on the accounts. The repair of a state of the past that cannot be read completely
+/// ([`Problem::costs_state`]) gives it up. If `decide` declines, it stays as it is, and so do the accounts.
 ///
 /// # Errors
 /// If there is nothing to check (see [`crate::check()`]), or if a write fails.
@@ -78,8 +93,7 @@ pub fn repair(
     while rounds < ROUNDS_MAX {
         let mut agreed: Vec<Finding> = Vec::new();
         for finding in after.findings.iter().filter(|finding| finding.severity() > Severity::Note) {
-            let is_declined = |a: &Action| a.outcome == Outcome::Declined && a.finding == *finding;
-            if actions.iter().any(is_declined) {
+            if actions.iter().any(|action| action.is_settled() && action.finding == *finding) {
                 continue;
             }
             if decide(finding) {
@@ -87,6 +101,11 @@ pub fn repair(
             } else {
                 actions.push(Action { finding: finding.clone(), outcome: Outcome::Declined });
             }
+        }
+        if actions.iter().any(leaves_state) {
+            facts.leave_states();
+            let cannot = |finding| Action { finding, outcome: Outcome::Impossible(STATES_STAY.to_owned()) };
+            actions.extend(agreed.extract_if(.., |finding| needs_accounts(finding)).map(cannot));
         }
         if agreed.is_empty() {
             break;
@@ -96,6 +115,8 @@ pub fn repair(
         }
         let done = round(device, clock, agreed, facts)?;
         rounds += u32::from(!done.iter().any(gives_up_point));
+        // What several states see is a finding of each of them until the oldest is given up.
+        actions.retain(|action| !done.iter().any(|later| later.finding == action.finding));
         actions.extend(done);
         let again = examine()?;
         facts = again.1;
@@ -105,6 +126,16 @@ pub fn repair(
         }
     }
     Ok(Repaired { before, after, actions })
+}
+
+/// Whether a state that cannot be read completely stays: without it the accounts would not be right, and with it nobody knows what is.
+fn leaves_state(action: &Action) -> bool {
+    action.finding.problem.costs_state() && action.outcome == Outcome::Declined
+}
+
+/// Whether a repair of this needs right accounts.
+fn needs_accounts(finding: &Finding) -> bool {
+    finding.problem.is_of_accounts() || finding.lost_bytes > 0
 }
 
 /// Whether the volume has one retained point less.

@@ -52,7 +52,7 @@ pub fn run(args: &FsckArgs, output: &mut Output) -> Done<ExitCode> {
     if args.all_checkpoints {
         return Err(Failure::usage("a Fast File System has no checkpoints"));
     }
-    if args.all_points {
+    if args.all_points || args.drop_states {
         return Err(Failure::usage("a Fast File System keeps no states of the past"));
     }
     if args.zero_lost {

@@ -66,6 +66,10 @@ a repair as before: programs do not take zeros for data. The summary names these
 files. Copy them from a backup, remove them, write the lost parts anew, or use
 --zero-lost.
 
+A snapshot, automatic state or clone that cannot be read completely stays, and
+reading the damaged part of it fails, unless you agree to its deletion or give
+--drop-states. While one stays, wrong accounts cannot be repaired.
+
 --salvage needs neither superblocks nor checkpoints nor tables. It only reads IMAGE.
 The new image has the newest files, and no states of the past; what of those can
 still be read in IMAGE is listed at the end: none if all superblocks are gone.
@@ -74,7 +78,8 @@ If it fails or is stopped, it removes the new image.
 Exit codes, as of fsck(8):
   0   no errors
   1   errors, all repaired
-  4   errors left, lost data without --zero-lost too (5: others were repaired)
+  4   errors left, lost data without --zero-lost and damaged states without
+      --drop-states too (5: others were repaired)
   8   the check could not be done: in use, no volume, I/O
   16  the command line is invalid
   130 a salvage was stopped by Ctrl-C (143: by SIGTERM)")]
@@ -90,12 +95,15 @@ pub struct FsckArgs {
     /// Repair the errors that can be repaired
     #[arg(long, conflicts_with = "all_checkpoints")]
     pub repair: bool,
-    /// Do not ask: repair everything
+    /// Do not ask: repair everything that costs no data
     #[arg(short, long, requires = "repair")]
     pub yes: bool,
     /// Fill file content that cannot be read with zeros, so that reading it no longer fails
     #[arg(long, requires = "writes")]
     pub zero_lost: bool,
+    /// Delete states of the past and clones that cannot be read completely
+    #[arg(long, requires = "repair")]
+    pub drop_states: bool,
     /// Rebuild the volume in this new image from its segment summaries alone
     #[arg(long, value_name = "OUT", conflicts_with_all = ["all_checkpoints", "repair"])]
     pub salvage: Option<PathBuf>,
@@ -117,6 +125,13 @@ pub struct FsckArgs {
     /// Print JSON for programs; a repair then needs --yes
     #[arg(long)]
     pub json: bool,
+}
+
+impl FsckArgs {
+    /// True if damaged states stay without a question.
+    fn leaves_states(&self) -> bool {
+        self.yes && !self.drop_states
+    }
 }
 
 /// Runs the command; its exit code.
@@ -211,6 +226,10 @@ fn describe(out: &mut dyn std::io::Write, view: &FsckView) -> std::io::Result<()
         writeln!(out, "Nothing was changed. 'firn fsck --repair {image}' repairs what can be repaired.")?;
     }
     lost::describe(out, &view.lost, &image)?;
+    if view.checks.iter().any(CheckView::has_damaged_states) {
+        writeln!(out, "A state of the past or a clone is damaged. What can be read of it stays;")?;
+        writeln!(out, "'firn fsck --repair --drop-states {image}' deletes it.")?;
+    }
     view.past.iter().try_for_each(|past| past.describe(out))
 }
 

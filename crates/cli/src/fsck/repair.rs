@@ -26,7 +26,15 @@ pub fn run(args: &FsckArgs) -> Done<FsckView> {
     let repaired = firnfs_manage::repair(
         &device,
         &clock,
-        &mut |finding| (args.zero_lost || finding.lost_bytes == 0) && bar.suspend(|| answer.to(finding)),
+        &mut |finding| {
+            let costs_state = finding.problem.costs_state();
+            match (costs_state, finding.lost_bytes > 0) {
+                (true, _) if args.drop_states => true,
+                (true, _) if args.leaves_states() => false,
+                (_, true) if !args.zero_lost => false,
+                _ => bar.suspend(|| answer.to(finding)),
+            }
+        },
         &mut |progress| show(&bar, progress),
     );
     drop(bar);
@@ -37,7 +45,7 @@ pub fn run(args: &FsckArgs) -> Done<FsckView> {
     Ok(FsckView {
         image: args.image.clone(),
         checks: vec![CheckView::new(&repaired.after, None)],
-        repairs: repaired.actions.iter().map(|action| RepairView::new(action, args.zero_lost)).collect(),
+        repairs: repaired.actions.iter().map(|action| RepairView::new(action, args)).collect(),
         lost: lost::of_repair(&repaired),
         past: None,
         exit: corrected | left,
@@ -51,7 +59,8 @@ struct Answer {
 
 impl Answer {
     fn to(&mut self, finding: &Finding) -> bool {
-        if self.all {
+        // Nobody means to delete a state who has seen other findings only.
+        if self.all && !finding.problem.costs_state() {
             return true;
         }
         let view = FindingView::from(finding);
@@ -66,7 +75,8 @@ impl Answer {
             return false;
         }
         let answer = line.trim().to_ascii_lowercase();
-        self.all = matches!(answer.as_str(), "a" | "all");
-        self.all || matches!(answer.as_str(), "y" | "yes")
+        let is_all = matches!(answer.as_str(), "a" | "all");
+        self.all |= is_all;
+        is_all || matches!(answer.as_str(), "y" | "yes")
     }
 }

@@ -53,7 +53,7 @@ pub fn run(args: &FsckArgs, out: &Path) -> Done<FsckView> {
     Ok(FsckView {
         image: out.to_owned(),
         checks: vec![CheckView::new(&repaired.after, None)],
-        repairs: repaired.actions.iter().map(|action| RepairView::new(action, args.zero_lost)).collect(),
+        repairs: repaired.actions.iter().map(|action| RepairView::new(action, args)).collect(),
         lost: lost::of_repair(&repaired),
         past,
         exit: CORRECTED | left,

@@ -1,5 +1,6 @@
 //! The output of `firn fsck`, as JSON and as text.
 
+use super::FsckArgs;
 use super::lost::LostView;
 use crate::names::{readable, shell_word};
 use crate::output::{WIDTH, write_list, write_two_parts};
@@ -114,6 +115,9 @@ pub struct FindingView {
     pub lost_bytes: u64,
     /// What a repair does about it.
     pub repair: &'static str,
+    /// Whether that deletes a state of the past or a clone.
+    #[serde(skip)]
+    costs_state: bool,
 }
 
 /// An action of a repair.
@@ -153,6 +157,7 @@ impl From<&Finding> for FindingView {
             path: finding.path.as_ref().map(|path| String::from_utf8_lossy(path).into_owned()),
             lost_bytes: finding.lost_bytes,
             repair: said.repair,
+            costs_state: finding.problem.costs_state(),
         }
     }
 }
@@ -180,6 +185,12 @@ impl CheckView {
             findings: report.findings.iter().map(FindingView::from).collect(),
             more_findings: report.more_findings,
         }
+    }
+
+    /// True if a state of the past or a clone cannot be read completely.
+    #[must_use]
+    pub fn has_damaged_states(&self) -> bool {
+        self.findings.iter().any(|finding| finding.costs_state)
     }
 
     /// Writes it as text.
@@ -216,14 +227,18 @@ impl CheckView {
 }
 
 impl RepairView {
-    /// The view of an action of a repair that gives lost content up, or leaves it.
+    /// The view of an action of a repair that gives lost content and damaged states up, or leaves them.
     #[must_use]
-    pub fn new(action: &Action, zero_lost: bool) -> Self {
+    pub fn new(action: &Action, args: &FsckArgs) -> Self {
         let said = action.finding.describe();
-        let is_left = action.finding.lost_bytes > 0 && !zero_lost;
+        let is_left = action.finding.lost_bytes > 0 && !args.zero_lost;
+        let is_state_left = action.finding.problem.costs_state() && args.leaves_states();
         let (outcome, done) = match &action.outcome {
             Outcome::Repaired => (said.repair.to_owned(), true),
             Outcome::Declined if is_left => ("left as it is: reading it fails".to_owned(), false),
+            Outcome::Declined if is_state_left => {
+                ("left as it is; the rest of it can be read".to_owned(), false)
+            }
             Outcome::Declined => ("declined".to_owned(), false),
             Outcome::Impossible(why) => (format!("could not be repaired: {why}"), false),
         };
@@ -245,11 +260,11 @@ impl RepairView {
 }
 
 impl FindingView {
-    /// True if a repair mends it: it is damage, no content of a file, and not in the past.
+    /// True if a repair mends it: it is damage, no content of a file, and not in the past or a clone.
     #[must_use]
     pub fn is_repairable(&self) -> bool {
         let is_in_past = self.inode.is_some_and(|ino| is_past(InodeNo(ino)));
-        self.severity != "note" && self.lost_bytes == 0 && !is_in_past
+        self.severity != "note" && self.lost_bytes == 0 && !is_in_past && !self.costs_state
     }
 
     /// Writes it as one line, or as two if it is long.

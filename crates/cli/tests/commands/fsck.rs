@@ -51,6 +51,37 @@ fn fsck_names_the_file_whose_block_is_damaged_and_exits_with_4() {
     assert!(findings[0]["place"].as_str().unwrap().contains("block "), "{view:#}");
 }
 
+/// Filling a block with zeros leaves the damaged one to the snapshots that see it.
+#[test]
+fn fsck_deletes_a_damaged_snapshot_only_if_it_is_told_to() {
+    let tree = tempfile::tempdir().unwrap();
+    make_tree(tree.path());
+    let fixture = Fixture::new(&["--from-dir", tree.path().to_str().unwrap()]);
+    let image = fixture.image();
+    ok(&["snapshot", &image, "upgrade"]);
+    let mut bytes = std::fs::read(&image).unwrap();
+    let large = std::fs::read(tree.path().join("sub/large")).unwrap();
+    let block = &large[100 * 4096..100 * 4096 + 512];
+    let at = bytes.chunks_exact(512).position(|sector| sector == block).unwrap() * 512;
+    bytes[at + 77] ^= 1;
+    std::fs::write(&image, &bytes).unwrap();
+    let snapshots = || ok(&["snapshot", &image, "--list"]);
+    assert!(snapshots().contains("upgrade"));
+    let (exit, view, _) = fsck(&[&image, "--repair", "--yes", "--zero-lost"]);
+    assert_eq!(exit, 5, "{view:#}");
+    assert!(snapshots().contains("upgrade"));
+    for words in [&["fsck", &image][..], &["fsck", &image, "--repair", "--yes"]] {
+        let output = firn(words);
+        let said = text(&output.stdout);
+        assert_eq!(output.status.code(), Some(4), "{said}");
+        assert!(said.contains(&format!("'firn fsck --repair --drop-states {image}' deletes it.")), "{said}");
+        assert!(!said.contains("Nothing was changed"), "no repair without the option helps: {said}");
+        assert!(snapshots().contains("upgrade"));
+    }
+    let (exit, view, _) = fsck(&[&image, "--repair", "--yes", "--drop-states"]);
+    assert_eq!((exit, snapshots().contains("upgrade")), (1, false), "{view:#}");
+}
+
 #[test]
 fn fsck_goes_through_the_states_of_the_past_if_it_is_told_to() {
     let tree = tempfile::tempdir().unwrap();
@@ -117,7 +148,8 @@ fn fsck_repairs_what_it_finds_and_says_so_with_its_exit_code() {
         firn(&["fsck", &image, "--zero-lost"]).status.code() == Some(16),
         "without a repair it means nothing"
     );
-    let (exit, view, said) = fsck(&[&image, "--repair", "--zero-lost", "--yes"]);
+    // The volume made a state by itself, which has the block as well.
+    let (exit, view, said) = fsck(&[&image, "--repair", "--zero-lost", "--drop-states", "--yes"]);
     assert_eq!((exit, said.as_str()), (1, ""), "{view:#}");
     assert_eq!((&view["repairs"][0]["done"], &view["checks"][0]["sound"]), (&true.into(), &true.into()));
     assert_eq!(view["lost"], lost("zeros"));
@@ -155,7 +187,7 @@ fn fsck_names_the_files_that_lost_data_in_lines_of_80_columns() {
         (&["fsck", "d.img"][..], 4, names, "/sub/large: inode "),
         (&["fsck", "d.img", "--repair", "-y"], 4, names, "/sub/large: inode "),
         (
-            &["fsck", "d.img", "--repair", "-y", "--zero-lost"],
+            &["fsck", "d.img", "--repair", "-y", "--zero-lost", "--drop-states"],
             1,
             "2 files lost data, now zeros: /other 12 KiB, /sub/large 8 KiB\n",
             "repaired: /other: inode ",

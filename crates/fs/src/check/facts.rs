@@ -48,6 +48,12 @@ impl Facts {
         }
     }
 
+    /// For a repair that leaves states of the past that cannot be read completely: they stay on the accounts, which are as they were.
+    pub fn leave_states(&mut self) {
+        self.tables = None;
+        self.charges.retain(|(ino, _)| !self.torn.contains(ino));
+    }
+
     /// True if the tables have to be rewritten.
     #[must_use]
     pub fn restates(&self) -> bool {
@@ -81,29 +87,9 @@ impl Check<'_> {
     /// Whether it is wrong, where that much may be torn.
     fn accounting_is_wrong(&self, may_be: Torn) -> bool {
         let is_left = |finding: &Finding| may_be == Torn::Content && finding.lost_bytes > 0;
-        let is_accounting = |problem: &Problem| {
-            matches!(
-                problem,
-                Problem::TableBlock { .. }
-                    | Problem::RollForward { .. }
-                    | Problem::Sums { .. }
-                    | Problem::Usage { .. }
-                    | Problem::UsageEpoch { .. }
-                    | Problem::LiveBytes(_)
-                    | Problem::LiveKind { .. }
-                    | Problem::InodeCount(_)
-                    | Problem::NextIno(_)
-                    | Problem::Point { .. }
-                    | Problem::PointRows { .. }
-                    | Problem::Clone { .. }
-                    | Problem::LogWay { .. }
-                    | Problem::Shared { .. }
-                    | Problem::Pointer { .. }
-            )
-        };
         self.torn > may_be
             || self.is_stale
-            || self.names.findings.iter().any(|finding| is_accounting(&finding.problem) && !is_left(finding))
+            || self.names.findings.iter().any(|finding| finding.problem.is_of_accounts() && !is_left(finding))
     }
 
     /// Both tables from the pointers of phase 1. Blocks of the old trees are not counted, because the trees are

@@ -287,6 +287,32 @@ impl Problem {
             _ => false,
         }
     }
+
+    /// True if its repair gives up a state of the past or a clone, with all of it that can be read.
+    #[must_use]
+    pub fn costs_state(&self) -> bool {
+        matches!(self, Self::Point { .. } | Self::PointRows { .. } | Self::Clone { .. })
+    }
+
+    /// True if its repair states the accounts anew.
+    #[must_use]
+    pub fn is_of_accounts(&self) -> bool {
+        matches!(
+            self,
+            Self::TableBlock { .. }
+                | Self::RollForward { .. }
+                | Self::Sums { .. }
+                | Self::Usage { .. }
+                | Self::UsageEpoch { .. }
+                | Self::LiveBytes(_)
+                | Self::LiveKind { .. }
+                | Self::InodeCount(_)
+                | Self::NextIno(_)
+                | Self::LogWay { .. }
+                | Self::Shared { .. }
+                | Self::Pointer { .. }
+        ) || self.costs_state()
+    }
 }
 
 /// Something that the check found.

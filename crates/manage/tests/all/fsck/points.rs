@@ -2,15 +2,16 @@
 //! every point stays.
 
 use crate::fsck::crash::{cut_short, keeps_all_but};
-use crate::fsck::fixture::{BLOCK, Fixture, clock, file, mount, pattern, walk};
+use crate::fsck::fixture::{BLOCK, Fixture, SIZE_BYTES, clock, file, mount, pattern, walk};
 use firnfs::FsError;
 use firnfs::check::{Finding, From, Problem};
 use firnfs::lfs::{LIVE_SLOT, Lfs, LogKind, Options};
 use firnfs::store::Scope;
 use firnfs::vfs::AtimeMode;
 use firnfs_format::checkpoint::{Retention, Rule};
+use firnfs_format::superblock::Superblock;
 use firnfs_format::{BlockPtr, InodeNo};
-use firnfs_manage::{LogVolume, check, make_clone, open, set_retention};
+use firnfs_manage::{LogVolume, Outcome, check, make_clone, open, repair, set_retention};
 use firnfs_volume::Volume;
 
 pub const BLOCKS: &str = "dir/blocks";
@@ -86,6 +87,35 @@ fn a_damaged_block_of_a_point_costs_that_point_alone() {
     let (_, block) = blocks_of_second(&fixture, BLOCKS)[3];
     fixture.damage(&block);
     assert_costs_the_second_point(&fixture);
+}
+
+/// What can be read of it stays readable, and so do the accounts that count it, whatever else is repaired.
+#[test]
+fn a_point_that_is_not_given_up_stays_with_all_that_can_be_read_of_it() {
+    let fixture = with_points();
+    fixture.damage(&blocks_of_second(&fixture, BLOCKS)[3].1);
+    fixture.edit_checkpoint(|slot| slot.counters[LIVE_SLOT + LogKind::File as usize] -= 512);
+    fixture.write(Superblock::places(SIZE_BYTES)[1], &[0xaa; 4096]);
+    let declined = repair(&fixture.device, &clock(), &mut |f| !f.problem.costs_state(), &mut |_| {}).unwrap();
+    let outcome = |problem: &dyn Fn(&Problem) -> bool| {
+        let found: Vec<_> = declined.actions.iter().filter(|a| problem(&a.finding.problem)).collect();
+        assert_eq!(found.len(), 1, "{:#?}", declined.actions);
+        found[0].outcome.clone()
+    };
+    assert_eq!(outcome(&Problem::costs_state), Outcome::Declined);
+    assert!(matches!(outcome(&|p| matches!(p, Problem::LiveKind { .. })), Outcome::Impossible(_)));
+    assert_eq!(outcome(&|p| matches!(p, Problem::SuperblockCopy { .. })), Outcome::Repaired);
+    assert_eq!(fixture.codes(), ["live-kind", "point-damaged"].into());
+    let volume = mount(&fixture.device);
+    let ino = find(&volume, &format!(".firn/history/second/{BLOCKS}"));
+    let mut found = vec![0; 3 * BLOCK];
+    volume.read(ino, 0, &mut found).unwrap();
+    assert_eq!(found, pattern(20, 8 * BLOCK)[..3 * BLOCK]);
+    let lost = volume.read(ino, 3 * BLOCK as u64, &mut found[..BLOCK]);
+    assert!(matches!(lost, Err(FsError::Corrupt { .. })), "{lost:?}");
+    volume.close().unwrap();
+    assert!(fixture.repair().after.is_clean());
+    assert_eq!(points_of(&fixture), [("first".to_owned(), 1)]);
 }
 
 #[test]
