@@ -2,7 +2,7 @@
 //!
 //! The names come from the texts that the help shows and from the tables that the commands use, so that none is missing here.
 
-use crate::history::{States, clones_of};
+use crate::history::{Place, States, clones_of};
 use crate::mounting::tags_of_volumes;
 use crate::mounting::thresholds::mark_of;
 use crate::tune::live_settings;
@@ -10,7 +10,7 @@ use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathComplete
 use firnfs::clean::names::{AGE_THRESHOLD, AGELESS_POLICIES, PLACEMENTS};
 use firnfs_fuse::mount::table;
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Words of `-o` beside the settings that `firn tune` changes.
 const MOUNT_WORDS: [&str; 22] = [
@@ -84,12 +84,11 @@ pub fn volumes() -> ArgValueCompleter {
     })
 }
 
-/// The states of all mounts: the shell does not say which of them the line is about.
+/// The states of the mount that the line is about.
 pub fn states() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
-        let mounts = table::firnfs_mounts().unwrap_or_default();
-        let names = |mount: &table::Mount| States::of_mount(mount).ok().map(|states| states.list);
-        let states = mounts.iter().filter_map(names).flatten();
+        let all = mounts_of_the_line().into_iter();
+        let states = all.filter_map(|mount| States::of_mount(&mount).ok()).flat_map(|states| states.list);
         starting(&states.map(|state| state.name).collect::<Vec<_>>(), current)
     })
 }
@@ -122,15 +121,30 @@ fn states_at(text: &str, older: &str) -> Vec<CompletionCandidate> {
     starting(&words, OsStr::new(text))
 }
 
-/// The clones of all mounts, and files: links to clones.
+/// The clones of the mount that the line is about, and files: links to clones.
 pub fn clones() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
-        let mounts = table::firnfs_mounts().unwrap_or_default();
-        let clones = mounts.iter().filter_map(|mount| clones_of(mount).ok()).flatten();
+        let clones = mounts_of_the_line();
+        let clones = clones.iter().filter_map(|mount| clones_of(mount).ok()).flatten();
         let mut found = starting(&clones.map(|clone| clone.name).collect::<Vec<_>>(), current);
         found.extend(PathCompleter::any().complete(current));
         found
     })
+}
+
+/// The mounts that words of the line lead into; all if none does. No other one is asked: its daemon may be busy or stopped, and Tab
+/// would wait for it.
+fn mounts_of_the_line() -> Vec<table::Mount> {
+    // `firn -- firn restore /mnt/file --at MON`: what the shell asks about.
+    let line = std::env::args_os().skip_while(|word| word != "--").skip(2);
+    let paths = line.map(PathBuf::from).filter(|path| path.exists());
+    let mut named: Vec<table::Mount> = Vec::new();
+    for place in paths.filter_map(|path| Place::of(&path).ok()) {
+        if !named.contains(&place.mount) {
+            named.push(place.mount);
+        }
+    }
+    if named.is_empty() { table::firnfs_mounts().unwrap_or_default() } else { named }
 }
 
 /// `SETTING=VALUE` of `firn tune`.

@@ -39,7 +39,7 @@ mod when;
 pub use clone::{CloneArgs, clones_of, run as clone};
 pub use diff::{DiffArgs, run as diff};
 pub use log::{LogArgs, run as log};
-pub use place::split_state;
+pub use place::{Place, split_state};
 pub use receive::{ReceiveArgs, run as receive};
 pub use restore::{RestoreArgs, run as restore};
 pub use rollback::{RollbackArgs, run as rollback};

@@ -16,7 +16,7 @@ pub mod view;
 
 use crate::beneath::{self, Beneath};
 use crate::completion::values;
-use crate::failure::{Done, Failure};
+use crate::failure::{Done, Exit, Failure};
 use crate::freeze::service::{FREEZE_STATUS_OP, FreezeView};
 use crate::metrics::Snapshot;
 use crate::output::{Output, terminal_columns};
@@ -37,8 +37,12 @@ use rustix::stdio::stdout;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
-use std::sync::Weak;
+use std::sync::{Weak, mpsc};
+use std::time::{Duration, Instant};
 use view::{CONTROL_OP, Inspect, StatView};
+
+/// How long `firn df` waits for the daemons of all mounts.
+const ANSWER_MAX: Duration = Duration::from_secs(5);
 
 /// Arguments of `firn stat`.
 #[derive(Args, Debug)]
@@ -293,7 +297,8 @@ fn openmetrics(target: Target, output: &mut Output) -> Done {
 fn cleaning(volume: &Volume, json: bool, output: &mut Output) -> Done {
     let log = volume.stat.log.as_ref();
     let Some((log, view)) = log.and_then(|log| Some((log, log.cleaning.as_ref()?))) else {
-        return Err(Failure::failed(
+        return Err(Failure::new(
+            Exit::Refused,
             "nothing is known about cleaning: the volume has no log (in memory, Fast File System), or its daemon is an older version",
         )
         .advise("name an image or device, or a mount made with this version of firn"));
@@ -334,19 +339,36 @@ pub fn df(args: &DfArgs, output: &mut Output) -> Done {
     output.show(args.json, &view, |out| df_text::df(out, &view.volumes, args.verbose, columns))
 }
 
-/// Every mounted volume that answers. A mount that does not answer (another user's, or one whose daemon has died) must not
-/// hide the others.
+/// Every mounted volume that answers in time. A mount that does not (another user's, or one whose daemon has died or is stopped) must
+/// not hide the others, nor hold them up.
 fn all_mounted() -> Done<Vec<Volume>> {
     let mounts = table::firnfs_mounts()
         .map_err(|e| Failure::io("cannot read", Path::new("/proc/self/mountinfo"), &e))?;
-    let answer = |mount: Mount| {
-        look(Target::Mounted(mount)).inspect_err(|failure| tell(format_args!("not shown: {failure}"))).ok()
-    };
     // A state beside the present, or another bind mount, is no other volume; mounts of whole volumes come last.
     let devices: Vec<(u32, u32)> = mounts.iter().map(|mount| mount.device).collect();
     let is_last = |at: usize| !devices[at + 1..].contains(&devices[at]);
     let once = mounts.into_iter().enumerate().filter(|(at, _)| is_last(*at));
-    Ok(once.filter_map(|(_, mount)| answer(mount)).collect())
+    // All are asked at once, so those that do not answer cost their time together. Nothing can end a thread that waits for one: the
+    // program ends without it.
+    let asked = once.map(|(_, mount)| {
+        let (answers, answer) = mpsc::channel();
+        let place = mount.mountpoint.clone();
+        std::thread::spawn(move || answers.send(look(Target::Mounted(mount))));
+        (place, answer)
+    });
+    let asked: Vec<_> = asked.collect();
+    let deadline = Instant::now() + ANSWER_MAX;
+    let answered = asked.into_iter().filter_map(|(place, answer)| {
+        let looked = answer.recv_timeout(deadline.saturating_duration_since(Instant::now()));
+        let looked = looked.unwrap_or_else(|_| Err(no_answer(&place)));
+        looked.inspect_err(|failure| tell(format_args!("not shown: {failure}"))).ok()
+    });
+    Ok(answered.collect())
+}
+
+fn no_answer(mountpoint: &Path) -> Failure {
+    let seconds = ANSWER_MAX.as_secs();
+    Failure::failed(format!("{}: its daemon has not answered for {seconds} seconds", mountpoint.display()))
 }
 
 fn look(target: Target) -> Done<Volume> {

@@ -216,7 +216,7 @@ fn a_fast_file_system_is_shown_by_its_groups_and_found_by_a_copy_of_its_superblo
         ok(&["stat", &image]).contains("Fast File System") && ok(&["dump", &image]).contains("free blocks")
     );
     assert!(refused(&["dump", &image, "--segment", "0"], 2).contains("no segments"));
-    assert!(refused(&["stat", &image, "--cleaning"], 1).contains("Fast File System"));
+    assert!(refused(&["stat", &image, "--cleaning"], 4).contains("Fast File System"));
 
     // The first superblock is at 4096.
     let file = std::fs::File::options().write(true).open(&image).unwrap();

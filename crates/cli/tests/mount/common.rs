@@ -3,6 +3,7 @@
 //! A test that cannot run here (no `/dev/fuse`, or not root where root is needed) prints that and passes; it never
 //! passes silently.
 
+use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -42,6 +43,22 @@ pub fn kernel_caches_stay() -> RwLockReadGuard<'static, ()> {
 /// For a test that has the kernel drop its caches.
 pub fn kernel_caches_go() -> RwLockWriteGuard<'static, ()> {
     KERNEL_CACHES.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A daemon that answers nothing until this is dropped.
+pub struct Stopped(Pid);
+
+impl Stopped {
+    pub fn new(pid: Pid) -> Self {
+        kill_process(pid, Signal::STOP).unwrap();
+        Self(pid)
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        kill_process(self.0, Signal::CONT).unwrap();
+    }
 }
 
 pub const ALL: [Kind; 3] = [Kind::Memory, Kind::Image, Kind::Fast];

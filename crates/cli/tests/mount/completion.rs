@@ -1,6 +1,6 @@
 //! Completion knows the mounts of this machine, their states and their clones.
 
-use crate::common::{Kind, Mount, can_mount, firn_ok};
+use crate::common::{Kind, Mount, Stopped, can_mount, firn_ok};
 use std::process::Command;
 
 /// What can stand for the last word, as the script of bash asks.
@@ -37,7 +37,12 @@ fn states_and_clones_are_completed_by_their_names() {
     if !can_mount() {
         return;
     }
-    let mount = Mount::with(Kind::Image, "64M", &[]);
+    let (mount, other) = (Mount::with(Kind::Image, "64M", &[]), Mount::with(Kind::Image, "64M", &[]));
+    let elsewhere = other.mnt.to_str().unwrap();
+    firn_ok(&["snapshot", elsewhere, "upland"]);
+    firn_ok(&["clone", elsewhere, "upland", other.path("woods").to_str().unwrap()]);
+    // No other mount is asked: Tab would wait for its daemon.
+    let stopped = Stopped::new(other.daemon_pid());
     let (mnt, image) = (mount.mnt.to_str().unwrap(), mount.image.to_str().unwrap());
     firn_ok(&["snapshot", mnt, "upgrade"]);
     firn_ok(&["clone", mnt, "upgrade", mount.path("work").to_str().unwrap()]);
@@ -54,7 +59,10 @@ fn states_and_clones_are_completed_by_their_names() {
     ] {
         let offered = offered(words);
         assert!(offered.contains(&whole), "{words:?}: {offered:?}");
+        assert!(!offered.iter().any(|word| ["upland", "woods"].contains(&&**word)), "{words:?}: {offered:?}");
     }
+    drop(stopped);
+    assert!(offered(&["restore", "--at", "upl"]).contains(&"upland".to_owned()), "no mount is named yet");
     mount.umount();
     let offered = offered(&["mount", &begun(image, "upg")]);
     assert!(offered.contains(&begun(image, "upgrade")), "{offered:?}");
