@@ -40,7 +40,7 @@ pub(crate) fn begin(volume: &Volume<Lfs>, size_bytes: u64) -> Result<(), FsError
     volume.device().ok_or(FsError::Invalid("a volume in memory has the size of its mount"))?;
     volume.run_quietly(|vfs, _| match vfs.frozen() {
         Frozen::No => Ok(()),
-        _ => Err(FsError::Invalid("the volume is frozen; thaw it first").into()),
+        _ => Err(FsError::NotPermitted("the volume is frozen; thaw it first").into()),
     })?;
     // A copy of the device that begins now would have some of the superblocks.
     let direct = volume.write_directly();

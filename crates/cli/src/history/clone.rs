@@ -19,6 +19,7 @@ use firnfs_fuse::control::{OpError, Registry};
 use firnfs_fuse::mount::table::Mount;
 use firnfs_lab::calendar::rfc3339;
 use firnfs_volume::Volume;
+use rustix::fs::Access;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::io::{self, Write};
@@ -197,6 +198,9 @@ fn make(args: &CloneArgs, mount: &Mount, word: &str, dir: &Path, output: &mut Ou
         return Err(Failure::new(Exit::Refused, format!("{} exists", dir.display()))
             .advise("name a place where nothing is: the clone appears there"));
     }
+    let above = directory_of(dir);
+    rustix::fs::access(above.join("."), Access::WRITE_OK | Access::EXEC_OK)
+        .map_err(|why| Failure::io("cannot make a link in", above, &why.into()))?;
     let state = States::of(&args.path)?.find(word)?.clone();
     let owner = format!("only the owner of {} and root may make a clone", args.path.display());
     let epoch = state.told.map(|told| told.epoch).ok_or_else(|| Failure::failed(owner))?;
@@ -213,10 +217,14 @@ fn make(args: &CloneArgs, mount: &Mount, word: &str, dir: &Path, output: &mut Ou
     })
 }
 
+/// The directory that the link is made in.
+fn directory_of(dir: &Path) -> &Path {
+    dir.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// The target of the link. A link on the mount itself is relative, so that it holds wherever the volume is mounted.
 fn link_target(mount: &Mount, dir: &Path, name: &str) -> PathBuf {
-    let above = dir.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let inside = above.canonicalize().ok().and_then(|above| {
+    let inside = directory_of(dir).canonicalize().ok().and_then(|above| {
         let below = above.strip_prefix(&mount.mountpoint).ok()?;
         (!below.starts_with(".firn")).then(|| below.components().count())
     });

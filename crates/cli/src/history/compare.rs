@@ -1,9 +1,14 @@
 //! Compares two trees of one volume, each the present or a state: walks both in step, and finds renames by inode numbers.
 //!
-//! If both trees have a name with the same inode, it is the same file; size and times then say what changed. The names that are
-//! left, with everything below them, are joined by their inodes: pairs are renames. Links are not followed.
+//! If both trees have a name with the same inode, it is the same file. Equal times then say that nothing changed; where they differ,
+//! `same` looks at content and attributes. The names that are left, with everything below them, are joined by their inodes: pairs are
+//! renames. Links are not followed.
 //!
 //! Callers: `diff`, `rollback`.
+
+mod same;
+
+pub use same::{Modes, modes_then};
 
 use super::changed::{Changed, Lead};
 use super::find::{Entry, entries_of};
@@ -21,6 +26,8 @@ use std::time::{Duration, Instant};
 
 /// Entries between two readings of the clock.
 const LOOK_EVERY: u64 = 256;
+/// Files whose full permissions one request to the daemon asks for.
+const MODES_AT_ONCE: usize = 50_000;
 /// Work that takes less shows no progress.
 const HIDDEN_FOR: Duration = Duration::from_secs(1);
 
@@ -33,7 +40,7 @@ pub enum What {
     Removed,
     /// Its content differs.
     Changed,
-    /// Permissions, owner or extended attributes changed.
+    /// Permissions, owner, modification time or extended attributes differ.
     Attributes,
     /// The file has another name.
     Renamed,
@@ -52,6 +59,16 @@ pub struct Change {
     pub old: Option<Facts>,
     /// What the new tree has.
     pub new: Option<Facts>,
+}
+
+/// What a comparison may rely on.
+#[derive(Clone, Copy, Debug)]
+pub struct How<'a> {
+    /// How the full permissions of the old and the new tree are known.
+    pub modes: (Modes<'a>, Modes<'a>),
+    /// Where only the ctime differs, reads the content even if something else explains that; and tells names of one file from names of
+    /// several. Otherwise a modification time is believed.
+    pub is_exact: bool,
 }
 
 /// How two trees differ.
@@ -85,6 +102,13 @@ struct Walk<'a> {
     new_root: &'a Path,
     changed: Option<&'a Changed>,
     found: Comparison,
+    how: How<'a>,
+    /// Files whose attributes may differ, as if they did.
+    doubts: Vec<Change>,
+    /// Other files with the same names, of which one has several names: with their facts in both trees.
+    linked: Vec<(PathBuf, Facts, Facts)>,
+    /// Files with several names, one of which leads to them in both trees.
+    kept: FxHashSet<Identity>,
     lost: Vec<Loose>,
     gained: Vec<Loose>,
     entries: u64,
@@ -96,7 +120,12 @@ struct Walk<'a> {
 ///
 /// # Errors
 /// One of them does not exist; a directory cannot be read.
-pub fn compare(old_root: &Path, new_root: &Path, changed: Option<&Changed>) -> Done<Comparison> {
+pub fn compare(
+    old_root: &Path,
+    new_root: &Path,
+    changed: Option<&Changed>,
+    how: How<'_>,
+) -> Done<Comparison> {
     let there = |root: &Path| {
         let missing =
             || Failure::failed(format!("{} is not there", readable(&root))).advise("check the path");
@@ -108,6 +137,10 @@ pub fn compare(old_root: &Path, new_root: &Path, changed: Option<&Changed>) -> D
         new_root,
         changed,
         found: Comparison::default(),
+        how,
+        doubts: Vec::new(),
+        linked: Vec::new(),
+        kept: FxHashSet::default(),
         lost: Vec::new(),
         gained: Vec::new(),
         entries: 0,
@@ -119,9 +152,11 @@ pub fn compare(old_root: &Path, new_root: &Path, changed: Option<&Changed>) -> D
         walk.in_step(old.identity == new.identity && walk.is_unchanged(old.identity.ino))?;
         walk.expand()?;
         walk.join();
+        walk.judge_linked();
     } else {
         walk.judge_file(PathBuf::new(), &old, &new);
     }
+    walk.settle();
     walk.found.changes.sort_by(|a, b| (&a.path, a.what).cmp(&(&b.path, b.what)));
     Ok(walk.found)
 }
@@ -205,6 +240,9 @@ impl Walk<'_> {
                 if old.links > 1 {
                     self.found.shared.insert(old.identity, path.clone());
                 }
+                if old.links > 1 || new.links > 1 {
+                    self.kept.insert(old.identity);
+                }
                 self.judge_file(path, &old, &new);
             }
             (old, new) => {
@@ -215,14 +253,9 @@ impl Walk<'_> {
         None
     }
 
-    /// The times of a directory change with its entries, which are compared on their own. A ctime later than these has another
-    /// cause.
     fn judge_directory(&mut self, path: &Path, old: &Facts, new: &Facts) {
         self.compare_times(path, old, new);
-        let has_news = old.identity == new.identity && old.ctime != new.ctime && new.ctime != new.mtime;
-        if (old.mode, old.owner) != (new.mode, new.owner) || has_news {
-            self.add(What::Attributes, path.to_owned(), None, (Some(old), Some(new)));
-        }
+        self.judge_attributes(path, None, (old, new), was_time_set(old, new));
     }
 
     /// `path`: of a directory below the old tree.
@@ -233,35 +266,92 @@ impl Walk<'_> {
     }
 
     fn judge_file(&mut self, path: PathBuf, old: &Facts, new: &Facts) {
-        // A new name for a file also changes its ctime.
-        let has_news = old.identity == new.identity && old.ctime != new.ctime && old.links == new.links;
-        let has_other_attributes = (old.mode, old.owner) != (new.mode, new.owner) || has_news;
-        if !old.has_content_of(new) || !old.is_of_type(new) {
+        if self.has_other_content((&path, old), (&path, new)) {
             self.add(What::Changed, path, None, (Some(old), Some(new)));
-        } else if has_other_attributes {
-            self.add(What::Attributes, path, None, (Some(old), Some(new)));
+        } else {
+            self.judge_attributes(&path, None, (old, new), old.mtime != new.mtime);
         }
+    }
+
+    /// Reads content only if the size is the same and the times are not.
+    fn has_other_content(&self, (old_path, old): (&Path, &Facts), (new_path, new): (&Path, &Facts)) -> bool {
+        let is_same = || {
+            let (old_path, new_path) = (join(self.old_root, old_path), join(self.new_root, new_path));
+            same::has_same_content(&old_path, old, &new_path, new)
+        };
+        let may_differ = old.mtime != new.mtime || self.how.is_exact && old.ctime != new.ctime;
+        !old.is_of_type(new) || old.size_bytes != new.size_bytes || may_differ && !is_same()
+    }
+
+    /// Notes a file or directory if its attributes differ, or if they may.
+    fn judge_attributes(
+        &mut self,
+        path: &Path,
+        old_path: Option<&Path>,
+        (old, new): (&Facts, &Facts),
+        has_other_time: bool,
+    ) {
+        let (path, old_path) = (path.to_owned(), old_path.map(Path::to_owned));
+        if old.owner != new.owner || has_other_time {
+            self.add(What::Attributes, path, old_path, (Some(old), Some(new)));
+        } else if old.mode != new.mode || old.ctime != new.ctime {
+            let (old, new) = (Some(*old), Some(*new));
+            self.doubts.push(Change { what: What::Attributes, path, old_path, old, new });
+        }
+    }
+
+    /// Decides about the files whose attributes may differ. If this user may not know the full permissions, a file counts as different
+    /// unless a change of names explains its ctime.
+    fn settle(&mut self) {
+        let doubts = std::mem::take(&mut self.doubts);
+        for some in doubts.chunks(MODES_AT_ONCE) {
+            let old = self.how.modes.0.of_files(some.iter().filter_map(|change| change.old));
+            let new = self.how.modes.1.of_files(some.iter().filter_map(|change| change.new));
+            let modes = old.zip(new);
+            for (at, change) in some.iter().enumerate() {
+                self.count();
+                let has_same_mode = modes.as_ref().map(|(old, new)| old[at] == new[at]);
+                let what = self.what_differs(change, has_same_mode);
+                self.found.changes.extend(what.map(|what| Change { what, ..change.clone() }));
+            }
+        }
+    }
+
+    /// Looks at a file of which only the ctime and perhaps the permissions differ. An unexplained ctime may hide other content behind a
+    /// modification time that somebody has set back.
+    fn what_differs(&self, change: &Change, has_same_mode: Option<bool>) -> Option<What> {
+        let (old, new) = (change.old?, change.new?);
+        let is_explained = is_ctime_explained(change, &old, &new);
+        let old_path = join(self.old_root, change.old_path.as_deref().unwrap_or(&change.path));
+        let new_path = join(self.new_root, &change.path);
+        let has_same_mode = has_same_mode.unwrap_or(old.mode == new.mode && is_explained);
+        if !has_same_mode || !same::has_same_xattrs(&old_path, &new_path) {
+            return Some(What::Attributes);
+        }
+        // An exact comparison has read it already.
+        let is_clear = self.how.is_exact || is_explained || !new.is_file();
+        let is_same = is_clear || same::has_same_content(&old_path, &old, &new_path, &new);
+        (!is_same).then_some(What::Changed)
     }
 
     /// Compares a file or directory that has another path in the new tree.
     fn judge_moved(&mut self, old: &Loose, new: &Loose, is_renamed: bool) {
-        if old.facts.is_dir() {
-            self.compare_times(&old.path, &old.facts, &new.facts);
-        }
-        let mut add = |what| {
-            let facts = (Some(&old.facts), Some(&new.facts));
-            self.add(what, new.path.clone(), Some(old.path.clone()), facts);
-        };
-        if is_renamed {
-            add(What::Renamed);
-        }
         let (a, b) = (&old.facts, &new.facts);
-        // The rename has changed its ctime.
-        let has_news = !is_renamed && a.ctime != b.ctime && a.links == b.links && !a.is_dir();
-        if !a.is_dir() && !a.has_content_of(b) {
-            add(What::Changed);
-        } else if (a.mode, a.owner) != (b.mode, b.owner) || has_news {
-            add(What::Attributes);
+        if is_renamed {
+            self.add(What::Renamed, new.path.clone(), Some(old.path.clone()), (Some(a), Some(b)));
+        }
+        if !a.is_dir() && (a.links > 1 || b.links > 1) {
+            self.kept.insert(a.identity);
+        }
+        if a.is_dir() {
+            self.compare_times(&old.path, a, b);
+            // A rename sets the ctime alone, so the modification time may be that of an entry.
+            let has_other_time = !is_renamed && was_time_set(a, b);
+            self.judge_attributes(&new.path, Some(&old.path), (a, b), has_other_time);
+        } else if self.has_other_content((&old.path, a), (&new.path, b)) {
+            self.add(What::Changed, new.path.clone(), Some(old.path.clone()), (Some(a), Some(b)));
+        } else {
+            self.judge_attributes(&new.path, Some(&old.path), (a, b), a.mtime != b.mtime);
         }
     }
 
@@ -328,10 +418,34 @@ impl Walk<'_> {
 
     /// Reports another file with the same name and type.
     fn judge_replaced(&mut self, old: &Loose, new: &Loose) {
+        let has_names = old.facts.links > 1 || new.facts.links > 1;
         if old.facts.is_dir() {
             self.judge_directory(&new.path, &old.facts, &new.facts);
+        } else if self.how.is_exact && has_names {
+            self.linked.push((new.path.clone(), old.facts, new.facts));
         } else {
             self.judge_file(new.path.clone(), &old.facts, &new.facts);
+        }
+    }
+
+    /// Compares other files with several names: they are copies of the old ones if the same names lead to the same file in both trees.
+    fn judge_linked(&mut self) {
+        let linked = std::mem::take(&mut self.linked);
+        let mut partners: FxHashMap<Identity, FxHashSet<Identity>> = FxHashMap::default();
+        for (_, old, new) in &linked {
+            partners.entry(old.identity).or_default().insert(new.identity);
+            partners.entry(new.identity).or_default().insert(old.identity);
+        }
+        for (path, old, new) in linked {
+            let is_copy = [old, new]
+                .iter()
+                .all(|facts| !self.kept.contains(&facts.identity) && partners[&facts.identity].len() == 1);
+            if is_copy {
+                self.found.shared.insert(old.identity, path.clone());
+                self.judge_file(path, &old, &new);
+            } else {
+                self.add(What::Changed, path, None, (Some(&old), Some(&new)));
+            }
         }
     }
 
@@ -353,6 +467,19 @@ impl Walk<'_> {
             self.bar.tell(format_args!("{entries} compared, {per_s}/s"));
         }
     }
+}
+
+/// True if somebody has set the modification time of a directory. Entries change it, too, and are compared on their own; they change
+/// the ctime at the same moment.
+fn was_time_set(old: &Facts, new: &Facts) -> bool {
+    let latest = if old.ctime > new.ctime { old } else { new };
+    old.mtime != new.mtime && latest.mtime != latest.ctime
+}
+
+/// True if the ctime differs because the file is another one, was renamed or has other names, or because a directory has other entries.
+fn is_ctime_explained(change: &Change, old: &Facts, new: &Facts) -> bool {
+    let has_other_names = if new.is_dir() { new.ctime == new.mtime } else { old.links != new.links };
+    old.identity != new.identity || change.old_path.is_some() || has_other_names
 }
 
 /// All names of two sorted listings, in order.

@@ -1,7 +1,7 @@
 //! `firn diff`: what changed between two states of a volume, or between a state and the present.
 
 use super::changed::{Changed, ChangedView};
-use super::compare::{Change, What, compare};
+use super::compare::{Change, How, Modes, What, compare};
 use super::identity::facts_of;
 use super::place::{Place, split_state};
 use super::restore::not_in;
@@ -35,11 +35,13 @@ Each line begins with a sign:
   +  added
   -  removed
   M  the content changed
-  a  only permissions, owner or extended attributes changed
+  a  only permissions, owner, modification time or extended attributes changed
   R  renamed: old -> new
 
 Names are followed by their inode numbers: a file that got another name is renamed, one that was written anew under the same
-name is changed. Links are not followed. Directories whose entries alone changed are not named.
+name is changed. Links are not followed. Directories whose entries alone changed are not named. What was changed and changed back is
+not named, except to users who are neither root nor the owner of the mount: they are not told which permissions were taken away
+since.
 
 --null prints the sign, then the path, of a renamed file first its old path and then its new one, each ended by NUL.")]
 pub struct DiffArgs {
@@ -115,22 +117,21 @@ const ALL: [What; 5] = [What::Added, What::Removed, What::Changed, What::Attribu
 /// A tree is on no mount with history, or does not exist; the trees are of different volumes.
 pub fn run(args: &DiffArgs, output: &mut Output) -> Done {
     let (old, place, old_state) = tree(&args.old)?;
-    let (new, new_state) = match &args.new {
-        Some(new) => {
-            let (tree, other, state) = tree(new)?;
-            if other.mount.device != place.mount.device {
-                return Err(Failure::usage("the two trees are of different volumes")
-                    .advise("diff -r compares any two"));
-            }
-            (tree, state)
-        }
-        None => (place.now(), None),
+    let (new, new_place, new_state) = match &args.new {
+        Some(new) => tree(new)?,
+        None => (place.now(), place.clone(), None),
     };
+    if new_place.mount.device != place.mount.device {
+        return Err(
+            Failure::usage("the two trees are of different volumes").advise("diff -r compares any two")
+        );
+    }
     if old == new {
         return Err(Failure::usage("both trees are the same").advise("name a state: firn diff MOUNT@STATE"));
     }
     let changed = changed(&place, (&old, &new), old_state.as_ref(), new_state.as_ref())?;
-    let found = compare(&old, &new, changed.as_ref())?;
+    let modes = (Modes::of(&place, old_state.as_ref()), Modes::of(&new_place, new_state.as_ref()));
+    let found = compare(&old, &new, changed.as_ref(), How { modes, is_exact: false })?;
     if args.null {
         if found.hidden > 0 {
             tell(closed(found.hidden));

@@ -51,6 +51,9 @@ pub struct LogArgs {
     pub json: bool,
 }
 
+/// Beside states that are not known to be snapshots or automatic.
+pub const UNTOLD: &str = "only the owner of the mount and root are told which states are snapshots";
+
 /// A state of a volume.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct StateRow {
@@ -143,11 +146,14 @@ fn volume(args: &LogArgs, output: &mut Output) -> Done {
             return writeln!(out, "no states are kept; 'firn snapshot {} NAME' keeps one", view.path);
         }
         write_states(out, &view.states)?;
+        if view.states.iter().any(|state| state.kept_as.is_none()) {
+            return writeln!(out, "{UNTOLD}");
+        }
         past_bytes.map_or(Ok(()), |bytes| writeln!(out, "the past alone holds {}", Bytes(bytes)))
     })
 }
 
-/// Writes a table of states. A star marks those that only a person deletes.
+/// Writes a table of states. A star marks those that are known to stay until somebody deletes them.
 ///
 /// # Errors
 /// As writing fails.
@@ -160,7 +166,7 @@ pub fn write_states(out: &mut dyn Write, states: &[StateRow]) -> io::Result<()> 
         let live = state.live_bytes.map(|bytes| Bytes(bytes).to_string()).unwrap_or_default();
         let frees = state.frees_bytes.map(|bytes| Bytes(bytes).to_string()).unwrap_or_default();
         // The name of an automatic state is its time in UTC.
-        let sign = if state.kept_as == Some("automatic") { " " } else { "*" };
+        let sign = if state.kept_as == Some("snapshot") { "*" } else { " " };
         let head = format!("{time:<19} {age:<14} {live:>9} {frees:>9}");
         write_two_parts(out, &head, &format!("{sign}{}", state.name))
     })

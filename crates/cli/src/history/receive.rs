@@ -9,7 +9,8 @@ use crate::output::Output;
 use crate::progress::Bar;
 use crate::sizes::{Bytes, Count, parse_size};
 use clap::Args;
-use firnfs::lfs::{MkfsOptions, Options};
+use firnfs::FsError;
+use firnfs::lfs::{self, MkfsOptions, Options};
 use firnfs::vfs::AtimeMode;
 use firnfs_device::{Clock, Device, FileDevice, FileOptions, SystemClock};
 use firnfs_format::TimeNs;
@@ -20,6 +21,11 @@ use std::fs::{File, OpenOptions};
 use std::io::{IsTerminal, Read, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
+
+/// Blocks of the disk, as long as it is not known.
+const PHYSICAL_BLOCK_BYTES: u32 = 4096;
+/// A size at which an empty volume can be made with any segments: 28 of the largest are 1.75 GiB.
+const ENOUGH_MIB: u64 = 4 << 10;
 
 /// Arguments of `firn receive`.
 #[derive(Args, Debug)]
@@ -155,13 +161,11 @@ fn new_image(args: &ReceiveArgs, header: &StreamHeader) -> Done<FileDevice> {
     }
     let size_bytes = args.size.unwrap_or(header.size_bytes);
     let (uuid, hash_key) = mkfs::identity()?;
-    let device =
-        FileDevice::create(&args.image, size_bytes, &FileOptions::default()).map_err(|e| open_failed(&e))?;
     let options = MkfsOptions {
         size_bytes,
         block_bytes: header.block_bytes,
         segment_bytes: header.segment_bytes,
-        physical_block_bytes: device.geometry().physical_block_bytes,
+        physical_block_bytes: PHYSICAL_BLOCK_BYTES,
         inline_max_bytes: u32::from(header.inline_max_bytes),
         label: String::new(),
         uuid,
@@ -169,12 +173,38 @@ fn new_image(args: &ReceiveArgs, header: &StreamHeader) -> Done<FileDevice> {
         now: TimeNs(SystemClock.now_ns()),
         root_owner: (0, 0),
     };
+    check_size(&options)?;
+    let device =
+        FileDevice::create(&args.image, size_bytes, &FileOptions::default()).map_err(|e| open_failed(&e))?;
+    let physical_block_bytes = device.geometry().physical_block_bytes;
+    let options = MkfsOptions { physical_block_bytes, ..options };
     firnfs_manage::format(&device, &options).map_err(|e| {
         // It would hold no volume. The caller reports the failure that led here.
         let _ = std::fs::remove_file(&args.image);
         mkfs::impossible(&e)
     })?;
     Ok(device)
+}
+
+/// Refuses a size that is too small for an empty volume with these segments, and says which one is not.
+fn check_size(options: &MkfsOptions) -> Done {
+    let makes = |size_mib: u64| {
+        let options = MkfsOptions { size_bytes: size_mib << 20, ..options.clone() };
+        lfs::mkfs(&options).is_ok()
+    };
+    let Err(error) = lfs::mkfs(options) else { return Ok(()) };
+    if options.size_bytes >= ENOUGH_MIB << 20 || !makes(ENOUGH_MIB) {
+        return Err(mkfs::impossible(&error));
+    }
+    let sizes: Vec<u64> = (0..ENOUGH_MIB).collect();
+    let least_mib = sizes.partition_point(|size_mib| !makes(*size_mib));
+    let (size, segment) = (Bytes(options.size_bytes), Bytes(options.segment_bytes.into()));
+    let least = Bytes((least_mib as u64) << 20);
+    let message = format!(
+        "{size} is too small: the segments of {segment} of the volume that was sent need at least {least}"
+    );
+    Err(Failure::usage(message)
+        .advise(format!("use --size {least_mib}M or more; what was sent has to fit, too")))
 }
 
 /// What to do if a stream does not fit.
@@ -196,6 +226,9 @@ fn failure(args: &ReceiveArgs, error: &ReceiveError, kept_bytes: Option<u64>) ->
         )),
         (ReceiveError::Cut { .. }, ..) => failure.advise("send it again; with --keep FILE it could be continued"),
         (ReceiveError::Unfit(_), ..) => failure.advise(WHOLE),
+        (ReceiveError::Fs(FsError::NoSpace), ..) if args.size.is_some() && !args.image.exists() => {
+            failure.advise("make it larger; without --size it becomes as large as the volume that was sent")
+        }
         _ => failure,
     }
 }

@@ -5,11 +5,10 @@
 //! the present more like the state, so a rollback that was interrupted can be run again and continues.
 
 use super::attributes::{Attributes, Made};
-use super::compare::{Change, Comparison, What, compare};
+use super::compare::{Change, Comparison, How, Modes, What, compare, modes_then};
 use super::copy::{Copier, Totals, raise_open_files, take_off_umask};
 use super::identity::{Facts, Identity, facts_of};
 use super::place::{Place, join};
-use super::service::{MODES_OP, ModesRequest};
 use super::snapshot::{make_on_mount, shown};
 use super::staged::Staged;
 use super::states::{State, States, failure_of};
@@ -21,11 +20,14 @@ use crate::names::{readable, shell_word};
 use crate::output::Output;
 use crate::progress::Bar;
 use crate::sizes::Count;
+use crate::target::write_back;
 use clap::Args;
 use firnfs_fuse::control::Client;
+use firnfs_fuse::mount::table::Mount;
 use rustc_hash::FxHashMap;
 use rustix::io::Errno;
 use serde::Serialize;
+use serde_json::json;
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -43,7 +45,7 @@ First it makes a snapshot of the present, before-rollback-DATE-TIME: 'firn rollb
 removes, renames and writes only what differs. Files that nobody has changed stay the same files.
 
 It is not atomic: programs that run meanwhile see files of both states, and what they write during the rollback may stay or go.
-Stop them first. After Ctrl-C or an error the volume is between the two states; run the command again, or undo it.
+Stop them first. What it did is durable when it returns. After Ctrl-C or an error the volume is between the two states; run the command again, or undo it.
 
 ACLs that were changed since then stay as they are now.")]
 pub struct RollbackArgs {
@@ -101,10 +103,12 @@ pub fn run(args: &RollbackArgs, output: &mut Output) -> Done {
     raise_open_files();
     let mountpoint = place.mount.mountpoint.clone();
     let root = place.root_of(&state);
-    let found = compare(&root, &mountpoint, None)?;
+    let how = How { modes: (Modes::of(&place, Some(&state)), Modes::Shown), is_exact: true };
+    let found = compare(&root, &mountpoint, None, how)?;
     let undo = format!("'firn rollback {} {undo_state}' undoes it", shell_word(&args.path));
-    let turned = modes_then(&place, &state, &found)
+    let turned = modes_of_changed(&place, &state, &found)
         .and_then(|modes| turn_back(&root, &mountpoint, &found, modes, &stop));
+    let turned = turned.and_then(|problems| make_durable(&place.mount).map(|()| problems));
     let (problems, problem_texts) =
         turned.map_err(|failure| Failure { advice: Some(undo.clone()), ..failure })?;
     let count =
@@ -136,6 +140,13 @@ pub fn run(args: &RollbackArgs, output: &mut Output) -> Done {
     }
 }
 
+/// All that was turned back, in the daemon and in the kernel.
+fn make_durable(mount: &Mount) -> Done {
+    write_back(mount)?;
+    let synced = Client::for_mount(mount).and_then(|mut client| client.call("sync", json!({})));
+    synced.map(drop).map_err(|e| failure_of(&e))
+}
+
 /// The name of the snapshot of the present.
 fn free_name(states: &States) -> String {
     let name = format!("before-rollback-{}", when::now().strftime("%Y%m%d-%H%M%S"));
@@ -146,7 +157,7 @@ fn free_name(states: &States) -> String {
 }
 
 /// The full permissions that the changed files had in the state; `.firn` shows less than those, as far as the present has less.
-fn modes_then(place: &Place, state: &State, found: &Comparison) -> Done<FxHashMap<u64, u32>> {
+fn modes_of_changed(place: &Place, state: &State, found: &Comparison) -> Done<FxHashMap<u64, u32>> {
     let Some(told) = state.told else { return Ok(FxHashMap::default()) };
     let directories =
         |change: &Change| change.path.ancestors().skip(1).map(Path::to_owned).collect::<Vec<_>>();
@@ -156,12 +167,7 @@ fn modes_then(place: &Place, state: &State, found: &Comparison) -> Done<FxHashMa
     for below in outer {
         inodes.extend(facts_of(&join(&place.mount.mountpoint, &below))?.map(|facts| facts.identity.ino));
     }
-    let request = ModesRequest { epoch: told.epoch, inodes: inodes.iter().copied().collect() };
-    let request = serde_json::to_value(request).map_err(|e| Failure::failed(e.to_string()))?;
-    let mut client = Client::for_mount(&place.mount).map_err(|e| failure_of(&e))?;
-    let modes: Vec<Option<u16>> = client.ask(MODES_OP, request).map_err(|e| failure_of(&e))?;
-    let modes = inodes.into_iter().zip(modes);
-    Ok(modes.filter_map(|(ino, mode)| Some((ino, u32::from(mode?)))).collect())
+    modes_then(&place.mount, told.epoch, inodes.into_iter().collect())
 }
 
 /// The trees, and the work that is done so far.
@@ -171,6 +177,8 @@ struct Turn<'a> {
     found: &'a Comparison,
     /// Where renamed files wait, below the present.
     aside: PathBuf,
+    /// Where each of them waits, by its path in the present.
+    waiting: FxHashMap<PathBuf, PathBuf>,
     /// Files of the state that the present has already, by their identity in the state: for their other names.
     placed: FxHashMap<Identity, PathBuf>,
     /// The path in the state of a file that has another path in the present.
@@ -207,11 +215,12 @@ fn turn_back(
     let moved = renamed.map(|change| (change.path.clone(), old_path(change).to_owned())).collect();
     // If a rollback was cut off, the directories in which it had put everything right have its times.
     let touched = found.retimed.iter().cloned().collect();
-    let mut turn = Turn { state, present, found, aside, placed: found.shared.clone(), moved, touched };
+    let (waiting, placed) = (FxHashMap::default(), found.shared.clone());
+    let mut turn = Turn { state, present, found, aside, waiting, placed, moved, touched };
     // These steps are quick, and files wait aside between them, so they are not interrupted.
-    let waiting = turn.put_aside()?;
+    let renamed = turn.put_aside()?;
     turn.remove_new(&finish_one)?;
-    turn.bring_names_back(waiting)?;
+    turn.bring_names_back(renamed)?;
     let mut copier = Copier::new(&mut progress).with_modes(modes);
     for change in found.changes.iter().filter(|change| change.what != What::Added) {
         turn.bring_content_back(&mut copier, change)?;
@@ -244,16 +253,26 @@ impl Turn<'_> {
             let from = self.present.join(&change.path);
             rustix::fs::rename(&from, &waits).map_err(|errno| cannot("rename", &from, errno))?;
             self.touch_present(&change.path);
+            self.waiting.insert(change.path.clone(), waits.clone());
             moved.push((waits, change));
         }
         Ok(moved)
+    }
+
+    /// Where a path of the present is while renamed directories wait.
+    fn now(&self, below: &Path) -> PathBuf {
+        let waiting = below.ancestors().find_map(|outer| Some((outer, self.waiting.get(outer)?)));
+        match waiting {
+            Some((outer, waits)) => join(waits, below.strip_prefix(outer).unwrap_or(Path::new(""))),
+            None => self.present.join(below),
+        }
     }
 
     /// Removes names that the state does not have, the inner ones first.
     fn remove_new(&mut self, finish_one: &impl Fn()) -> Done {
         let new: Vec<Change> = self.changes(What::Added).rev().cloned().collect();
         for change in new {
-            let path = self.present.join(&change.path);
+            let path = self.now(&change.path);
             let removed = match change.new.is_some_and(|facts| facts.is_dir()) {
                 true => rustix::fs::rmdir(&path),
                 false => rustix::fs::unlink(&path),
@@ -300,10 +319,6 @@ impl Turn<'_> {
         match change.what {
             What::Removed if !old.is_dir() => {
                 self.touch(&below);
-                if let Some(first) = self.placed.get(&old.identity) {
-                    let first = self.present.join(first);
-                    return rustix::fs::link(&first, &to).map_err(|errno| cannot("link", &to, errno));
-                }
                 self.replace(copier, (&from, &to), &below, &old)
             }
             What::Changed if change.new.is_some_and(|new| new.identity == old.identity) && old.is_file() => {
@@ -313,7 +328,6 @@ impl Turn<'_> {
                 self.touch(&below);
                 self.replace(copier, (&from, &to), &below, &old)
             }
-            // A rename changes the ctime, so nobody knows whether the file has other attributes.
             What::Attributes | What::Renamed => {
                 if old.is_dir() {
                     self.touched.insert(below);
@@ -324,6 +338,7 @@ impl Turn<'_> {
         }
     }
 
+    /// Puts the file of the state in the place of what is there: another name of it, if the present has one already, or else a copy.
     fn replace(
         &mut self,
         copier: &mut Copier<'_>,
@@ -331,6 +346,15 @@ impl Turn<'_> {
         below: &Path,
         old: &Facts,
     ) -> Done {
+        if let Some(first) = self.placed.get(&old.identity) {
+            let first = self.present.join(first);
+            return match rustix::fs::unlink(to) {
+                Ok(()) | Err(Errno::NOENT) => {
+                    rustix::fs::link(&first, to).map_err(|errno| cannot("link", to, errno))
+                }
+                Err(errno) => Err(cannot("remove", to, errno)),
+            };
+        }
         if let Some(mut staged) = Staged::copy(copier, (from, *old), to)? {
             staged.name(true)?;
             if old.links > 1 {
@@ -367,9 +391,7 @@ impl Turn<'_> {
             let given = Attributes::of(&from, copier.in_full(facts)).apply_to_file(&directory, made);
             given.map_err(|errno| cannot("restore", &to, errno))?;
         }
-        let root =
-            std::fs::File::open(self.present).map_err(|e| Failure::io("cannot open", self.present, &e))?;
-        rustix::fs::fsync(&root).map_err(|errno| cannot("sync", self.present, errno))
+        Ok(())
     }
 }
 

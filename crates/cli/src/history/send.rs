@@ -2,11 +2,15 @@
 //!
 //! The command reads an image itself. On a mount the daemon sends: it connects to a socket of the command, in a directory that
 //! only the command's user may enter, and writes the stream there.
+//!
+//! - `out`: where the stream goes. This file: the command, and the daemon's side.
+
+mod out;
 
 use super::snapshot::shown;
 use super::states::{State, States, failure_of};
 use crate::completion::values;
-use crate::failure::{Done, Failure};
+use crate::failure::{Done, Exit, Failure};
 use crate::names::{readable, shell_word};
 use crate::output::Output;
 use crate::progress::Bar;
@@ -14,18 +18,19 @@ use crate::sizes::{Bytes, Count, parse_size};
 use crate::socket::{self, Called};
 use crate::target::{self, Target};
 use clap::Args;
+use firnfs::FsError;
 use firnfs::lfs::Lfs;
 use firnfs_format::Epoch;
 use firnfs_format::stream::Frame;
-use firnfs_fuse::control::{Client, ErrorKind, OpError, Registry};
+use firnfs_fuse::control::{Client, ClientError, ErrorKind, OpError, Registry};
 use firnfs_fuse::mount::table::Mount;
 use firnfs_manage::{ReceiveError, SendError, SendProgress, Sent, StreamReader};
 use firnfs_volume::Volume;
+use out::{Out, Unsent};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::ffi::OsString;
-use std::fs::{File, OpenOptions};
-use std::io::{BufWriter, IsTerminal, Read, Write};
+use std::io::{BufWriter, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -46,12 +51,15 @@ A stream has files, directories, links, times, owners, ACLs and attributes, hole
 the command reads what differs, and the metadata that leads there. 'firn log PATH' lists the states; a snapshot stays until somebody deletes it, an automatic state
 may go while it is sent.
 
+--output makes a new file; an existing one is not replaced. A file that an interrupted command has begun stays, and --skip with its
+length continues it.
+
 Not in a stream: quotas, settings of the volume, other states.")]
 pub struct SendArgs {
     /// Any path on a mount, an image file or a block device, with a state, or an older one and a newer one
     #[arg(value_name = "PATH@[OLDER..]STATE", add = values::mounts_at_range())]
     pub state: OsString,
-    /// Write to this file instead of standard output; with --skip, behind what it has
+    /// Write to this new file instead of standard output; with --skip, behind what the file has
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Leave out the first bytes: the receiver has them
@@ -78,6 +86,9 @@ pub struct SendRequest {
     /// The local socket that the stream goes to.
     pub socket: PathBuf,
 }
+
+/// The error of a damaged volume; a device that fails has EIO.
+const DAMAGED: &str = "EUCLEAN";
 
 /// What was sent.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -144,6 +155,9 @@ impl Service {
         match sent {
             Ok(sent) => Ok(SentView::from(&sent)),
             Err(_) if self.is_closing.load(Ordering::SeqCst) => Err(socket::closing()),
+            Err(SendError::Fs(error @ FsError::Corrupt { .. })) => {
+                Err(OpError { errno: Some(DAMAGED.to_owned()), ..OpError::from(&error) })
+            }
             Err(SendError::Fs(error)) => Err(OpError::from(&error)),
             Err(error) => Err(OpError::new(ErrorKind::Failed, error.to_string())),
         }
@@ -202,25 +216,21 @@ pub fn run(args: &SendArgs, output: &mut Output) -> Done {
     let states = States::of(&path)?;
     let from = older.map(|word| states.find(word).cloned()).transpose()?;
     let to = states.find(newer)?.clone();
-    let mut out = Out::open(args)?;
+    let range = (from.as_ref().map(|state| epoch_of(state, &path)).transpose()?, epoch_of(&to, &path)?);
+    refuse_wrong_order(&path, from.as_ref().zip(range.0), (&to, range.1))?;
+    let mut out = Out::of(args)?;
     // A whole state is about as long as its live data. How much differs from an older state is not known.
     let about_bytes = if from.is_none() { to.told.map_or(0, |told| told.live_bytes) } else { 0 };
     let bar = SendBar { bar: Bar::of_bytes(), about_bytes };
-    let range = (from.as_ref().map(|state| epoch_of(state, &path)).transpose()?, epoch_of(&to, &path)?);
     let sent = match target::resolve(&path)? {
         Target::Mounted(mount) => send_from_mount(&mount, range, args.skip, &mut out, &bar)?,
-        Target::Image(image) => {
-            let volume = crate::volume::open_read_only(&image)?;
-            let mut watch = |at: SendProgress| {
-                bar.show(at.bytes, at.inodes, at.of_inodes);
-                true
-            };
-            let (from, to) = (range.0.map(Epoch), Epoch(range.1));
-            let sent = firnfs_manage::send(&volume, from, to, args.skip, &mut out, &mut watch);
-            SentView::from(&sent.map_err(|e| Failure::failed(format!("{}: {e}", readable(&path))))?)
-        }
+        Target::Image(image) => send_from_image(&image, range, args.skip, &mut out, &bar)?,
     };
-    out.close().map_err(|e| Failure::failed(format!("cannot write the stream: {e}")))?;
+    let sent = match sent {
+        Ok(sent) => sent,
+        Err(unsent) => return out.give_up(unsent),
+    };
+    out.close()?;
     drop(bar);
     let Some(file) = &args.output else { return Ok(()) };
     let (from_state, to_state) = (from.map(|state| state.name), to.name);
@@ -254,61 +264,50 @@ impl SendBar {
     }
 }
 
-/// Where the stream goes.
-enum Out {
-    Stdout(std::io::StdoutLock<'static>),
-    File(File),
+/// Refuses a state to start from that is not older than the state to send.
+fn refuse_wrong_order(path: &Path, from: Option<(&State, u32)>, (to, to_epoch): (&State, u32)) -> Done {
+    let Some((from, from_epoch)) = from.filter(|(_, epoch)| *epoch >= to_epoch) else { return Ok(()) };
+    if from_epoch == to_epoch {
+        let all = shell_word(&with_state(path, &to.name));
+        let message = format!("both states are {}, so nothing has changed in between", to.name);
+        return Err(Failure::usage(message).advise(format!("'firn send {all}' sends all of it")));
+    }
+    let turned = shell_word(&with_state(path, &format!("{}..{}", to.name, from.name)));
+    let message = format!("{} is newer than {}", from.name, to.name);
+    Err(Failure::usage(message).advise(format!("name the older state first: {turned}")))
 }
 
-impl Out {
-    /// Opens the output. The rest of a stream is appended to its beginning.
-    fn open(args: &SendArgs) -> Done<Self> {
-        let Some(path) = &args.output else {
-            if std::io::stdout().is_terminal() {
-                return Err(Failure::usage("a stream is nothing for a terminal")
-                    .advise("write it to a file, with > or --output, or into a pipe"));
-            }
-            return Ok(Self::Stdout(std::io::stdout().lock()));
-        };
-        let cannot = |e: std::io::Error| Failure::io("cannot write", path, &e);
-        if args.skip == 0 {
-            return File::create(path).map(Self::File).map_err(cannot);
-        }
-        let file = OpenOptions::new().append(true).open(path).map_err(cannot)?;
-        let len_bytes = file.metadata().map_err(cannot)?.len();
-        if len_bytes != args.skip {
-            let message = format!(
-                "{} has {}, --skip leaves out {}",
-                readable(&path),
-                Count(len_bytes).of("byte", "bytes"),
-                args.skip
-            );
-            return Err(Failure::usage(message).advise(format!("the rest begins behind --skip {len_bytes}")));
-        }
-        Ok(Self::File(file))
-    }
-
-    /// Ends the stream. A file is durable then.
-    fn close(mut self) -> std::io::Result<()> {
-        self.flush()?;
-        if let Self::File(file) = self { file.sync_all() } else { Ok(()) }
-    }
+fn with_state(path: &Path, state: &str) -> OsString {
+    let mut text = path.as_os_str().to_owned();
+    text.push("@");
+    text.push(state);
+    text
 }
 
-impl Write for Out {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        match self {
-            Self::Stdout(out) => out.write(bytes),
-            Self::File(file) => file.write(bytes),
+/// Sends from an image that is not mounted.
+fn send_from_image(
+    image: &Path,
+    (from, to): (Option<u32>, u32),
+    skip_bytes: u64,
+    out: &mut Out,
+    bar: &SendBar,
+) -> Done<Result<SentView, Unsent>> {
+    let volume = crate::volume::open_read_only(image)?;
+    let mut watch = |at: SendProgress| {
+        bar.show(at.bytes, at.inodes, at.of_inodes);
+        true
+    };
+    let sent = firnfs_manage::send(&volume, from.map(Epoch), Epoch(to), skip_bytes, out, &mut watch);
+    let failure = |error: &FsError| Failure::fs(format_args!("cannot send {}", readable(image)), error);
+    Ok(match sent {
+        Ok(sent) => Ok(SentView::from(&sent)),
+        Err(SendError::Io(_)) => Err(Unsent::Output),
+        Err(SendError::Fs(error @ (FsError::Corrupt { .. } | FsError::NotFound | FsError::Stale))) => {
+            Err(Unsent::ForGood(failure(&error)))
         }
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        match self {
-            Self::Stdout(out) => out.flush(),
-            Self::File(file) => file.flush(),
-        }
-    }
+        Err(SendError::Fs(error)) => Err(Unsent::ForNow(failure(&error))),
+        Err(error @ SendError::Stopped) => Err(Unsent::ForNow(Failure::failed(error.to_string()))),
+    })
 }
 
 /// Asks the daemon to send, and passes the stream on.
@@ -316,22 +315,55 @@ fn send_from_mount(
     mount: &Mount,
     (from, to): (Option<u32>, u32),
     skip_bytes: u64,
-    out: &mut dyn Write,
+    out: &mut Out,
     bar: &SendBar,
-) -> Done<SentView> {
+) -> Done<Result<SentView, Unsent>> {
     let client = Client::for_mount(mount).map_err(|e| failure_of(&e))?;
     let request = |socket| SendRequest { from, to, skip_bytes, socket };
     let Called { stream, answer } = socket::be_called(client, SEND_OP, request)?;
     let passed = pass_on(stream, skip_bytes == 0, out, bar);
     let answer = answer.wait::<SentView>();
-    match (passed, answer) {
-        // The daemon notices a reader that goes away, and knows why it has ended a stream itself.
-        (Err(error), _) if !matches!(error, ReceiveError::Cut { .. }) => {
-            Err(Failure::failed(format!("cannot pass the stream on: {error}")))
-        }
-        (_, Err(error)) => Err(failure_of(&error)),
-        (Err(error), Ok(_)) => Err(Failure::failed(error.to_string())),
+    let is_output = |error: &ClientError| is_broken_socket(error) && out.has_failed();
+    Ok(match (passed, answer) {
         (Ok(()), Ok(sent)) => Ok(sent),
+        (Err(_), Ok(_)) if out.has_failed() => Err(Unsent::Output),
+        (Err(_), Err(error)) if is_output(&error) => Err(Unsent::Output),
+        // The daemon knows why it has ended a stream itself.
+        (Ok(()) | Err(ReceiveError::Cut { .. } | ReceiveError::Io(_)), Err(error)) => {
+            Err(unsent_by_daemon(mount, &error))
+        }
+        (Err(error @ (ReceiveError::Cut { .. } | ReceiveError::Io(_))), Ok(_)) => {
+            Err(Unsent::ForNow(Failure::failed(error.to_string())))
+        }
+        (Err(error), _) => Err(Unsent::ForGood(Failure::failed(error.to_string()))),
+    })
+}
+
+/// True if the daemon failed only because this command reads no more.
+fn is_broken_socket(error: &ClientError) -> bool {
+    let is_broken = |refused: &OpError| refused.kind == ErrorKind::Failed && refused.errno.is_none();
+    matches!(error, ClientError::Refused(refused) if is_broken(refused))
+}
+
+fn unsent_by_daemon(mount: &Mount, error: &ClientError) -> Unsent {
+    let refused = match error {
+        ClientError::Refused(refused) => refused,
+        _ => return Unsent::ForNow(failure_of(error)),
+    };
+    let place = &mount.mountpoint;
+    match refused.errno.as_deref() {
+        Some(DAMAGED) => {
+            let message = format!("cannot send {}: {}", readable(place), refused.message);
+            let advice =
+                format!("the volume is damaged: 'firn scrub {}' lists the damaged files", shell_word(place));
+            Unsent::ForGood(Failure::new(Exit::NotAVolume, message).advise(advice))
+        }
+        Some("ENOENT" | "ESTALE") => {
+            let message = format!("a state of {} was deleted while it was sent", readable(place));
+            let advice = "a snapshot stays until somebody deletes it, an automatic state may go";
+            Unsent::ForGood(Failure::failed(message).advise(advice))
+        }
+        _ => Unsent::ForNow(failure_of(error)),
     }
 }
 

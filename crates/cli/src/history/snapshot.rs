@@ -1,6 +1,6 @@
 //! `firn snapshot`: makes, lists and deletes states that stay until a user deletes them.
 
-use super::log::{StateRow, write_states};
+use super::log::{StateRow, UNTOLD, write_states};
 use super::service::{DROP_OP, DropRequest, HOLD_OP, HoldRequest, MakeRequest, PointView, SNAPSHOT_OP};
 use super::states::{self, State, States, Told};
 use super::when;
@@ -21,6 +21,7 @@ use firnfs_format::checkpoint::POINT_NAME_MAX;
 use firnfs_fuse::mount::table::Mount;
 use firnfs_manage::LogVolume;
 use firnfs_volume::Volume;
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -31,7 +32,7 @@ use std::sync::Arc;
     override_usage = "firn snapshot [OPTIONS] <PATH> <NAME>\n       firn snapshot [OPTIONS] <PATH> --hold <STATE> <NAME>\n       firn snapshot [OPTIONS] <PATH> --list\n       firn snapshot [OPTIONS] <PATH> --delete <STATE>",
     after_help = "Examples:
   firn snapshot /mnt before-upgrade           keep the volume as it is now
-  firn snapshot /mnt --hold yesterday friday  keep a state that was made by itself
+  firn snapshot /mnt --hold yesterday rescue  keep a state that was made by itself
   firn snapshot /mnt --list                   the snapshots that there are
   ls /mnt/.firn/history/before-upgrade        look into one
   firn snapshot /mnt --delete before-upgrade  give its space back
@@ -183,9 +184,9 @@ fn delete(args: &SnapshotArgs, word: &str, output: &mut Output) -> Done {
 }
 
 fn list(args: &SnapshotArgs, output: &mut Output) -> Done {
-    let is_kept = |state: &State| state.told.is_none_or(|told| !told.is_automatic);
-    let States { list, past_bytes, .. } = States::counted(&args.path, |state| !args.null && is_kept(state))?;
-    let kept = list.iter().rev().filter(|state| is_kept(state));
+    let States { list, past_bytes, .. } =
+        States::counted(&args.path, |state| !args.null && is_snapshot(state))?;
+    let kept = list.iter().rev().filter(|state| is_snapshot(state));
     if args.null {
         return output.names(kept.map(|state| &state.name));
     }
@@ -193,11 +194,24 @@ fn list(args: &SnapshotArgs, output: &mut Output) -> Done {
     let view = List { path: shown(&args.path), states, past_bytes };
     output.show(args.json, &view, |out| {
         if view.states.is_empty() {
-            return writeln!(out, "no snapshots; 'firn snapshot {} NAME' makes one", shell_word(&args.path));
+            writeln!(out, "no snapshots; 'firn snapshot {} NAME' makes one", shell_word(&args.path))?;
+        } else {
+            write_states(out, &view.states)?;
         }
-        write_states(out, &view.states)?;
+        if list.iter().any(|state| state.told.is_none()) {
+            return writeln!(out, "{UNTOLD}; those with a time for a name are left out");
+        }
+        let past_bytes = past_bytes.filter(|_| !view.states.is_empty());
         past_bytes.map_or(Ok(()), |bytes| writeln!(out, "the past alone holds {}", Bytes(bytes)))
     })
+}
+
+/// True for a snapshot. A user who is not told takes a state with a time for a name for an automatic one.
+fn is_snapshot(state: &State) -> bool {
+    match state.told {
+        Some(told) => !told.is_automatic,
+        None => state.name.parse::<Timestamp>().is_err(),
+    }
 }
 
 /// A path in the form of the outputs.
@@ -259,6 +273,8 @@ fn refusal(name: &str, errno: &str, message: &str) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::Parser;
+    use firnfs_format::TimeNs;
 
     #[test]
     fn a_name_that_a_command_would_misread_is_refused_with_its_reason() {
@@ -280,5 +296,41 @@ mod tests {
             let refused = check_name("snapshot", bad).unwrap_err();
             assert!(refused.exit == Exit::Usage && refused.message.contains(why), "{bad}: {refused}");
         }
+    }
+
+    /// Nothing runs the examples, and `friday` is a time.
+    #[test]
+    fn every_name_of_a_snapshot_or_clone_in_the_examples_of_the_help_can_be_given() {
+        let help = crate::help::command();
+        let texts = help.get_subcommands().filter_map(clap::Command::get_after_help).map(ToString::to_string);
+        let texts: Vec<String> = texts.collect();
+        let lines = texts.iter().flat_map(|text| text.lines());
+        let examples = lines.filter_map(|line| line.strip_prefix("  firn ")?.split("  ").next());
+        let mut names = Vec::new();
+        for example in
+            examples.filter(|example| example.starts_with("snapshot ") || example.starts_with("clone "))
+        {
+            let words = example.split('|').next().unwrap_or_default().split_whitespace();
+            match crate::args::Cli::try_parse_from(std::iter::once("firn").chain(words)).unwrap().command {
+                crate::args::Command::Snapshot(args) => names.extend(args.name),
+                crate::args::Command::Clone(args) => {
+                    names.extend(args.dir.map(|dir| dir.file_name().unwrap().to_str().unwrap().to_owned()))
+                }
+                other => panic!("{example}: {other:?}"),
+            }
+        }
+        assert!(names.len() >= 5, "{names:?}");
+        names.iter().for_each(|name| check_name("name", name).unwrap());
+    }
+
+    #[test]
+    fn a_user_who_is_told_nothing_gets_no_automatic_state_for_a_snapshot() {
+        let (now, told) = (TimeNs(0), None);
+        let untold = |name: &str| State { name: name.to_owned(), time: None, not_after: now, told };
+        assert!(!is_snapshot(&untold("2026-11-28T07:05:56.100Z")));
+        assert!(is_snapshot(&untold("before-upgrade")));
+        let mut out = Vec::new();
+        write_states(&mut out, &[StateRow::of(&untold("before-upgrade"))]).unwrap();
+        assert!(!String::from_utf8(out).unwrap().contains('*'), "it may be no snapshot");
     }
 }

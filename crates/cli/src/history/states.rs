@@ -227,7 +227,7 @@ fn dated(names: Vec<String>, newest: TimeNs) -> Vec<State> {
 
 /// The failure of a volume that cannot have states.
 pub fn has_no_history(place: &Path) -> Failure {
-    Failure::new(Exit::NotAVolume, format!("{} keeps no history", readable(&place)))
+    Failure::new(Exit::Refused, format!("{} keeps no history", readable(&place)))
         .advise("only log-structured volumes do, if no entry of their root directory is called .firn")
 }
 
@@ -236,7 +236,7 @@ pub fn failure_of(error: &ClientError) -> Failure {
     match error {
         ClientError::NotMounted(_) => Failure::new(Exit::NotAVolume, error.to_string()),
         ClientError::Refused(refused) if refused.kind == ErrorKind::UnknownOp => {
-            Failure::new(Exit::NotAVolume, "this volume keeps no history")
+            Failure::new(Exit::Refused, "this volume keeps no history")
                 .advise("only log-structured volumes do; if this is one, mount it with this version of firn")
         }
         _ => Failure::failed(error.to_string()),

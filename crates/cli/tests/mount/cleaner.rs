@@ -201,7 +201,7 @@ fn what_cannot_be_cleaned_is_refused() {
     assert_eq!(firn(&["clean", "/proc"]).status.code(), Some(3));
     let memory = Mount::with(Kind::Memory, "32M", &[]);
     let refused = firn(&["clean", memory.mnt.to_str().unwrap(), "--once"]);
-    assert_eq!(refused.status.code(), Some(3), "{}", String::from_utf8_lossy(&refused.stderr));
+    assert_eq!(refused.status.code(), Some(4), "{}", String::from_utf8_lossy(&refused.stderr));
 }
 
 #[test]

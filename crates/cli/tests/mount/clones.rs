@@ -27,6 +27,14 @@ fn a_clone_is_worked_in_like_the_volume_and_leaves_it_alone() {
     // Outside of the mount, and on it.
     let elsewhere = tempfile::tempdir().unwrap();
     let work = elsewhere.path().join("work");
+    // Nothing is made if the link has no place.
+    fs::write(elsewhere.path().join("file"), "").unwrap();
+    for nowhere in ["missing/work", "file/work"] {
+        let nowhere = elsewhere.path().join(nowhere);
+        let said = complaint(&["clone", &mnt, "one", nowhere.to_str().unwrap()]);
+        assert!(said.contains("cannot make a link in"), "{said}");
+        assert!(firn_ok(&["clone", &mnt, "--list"]).contains("no clones"), "{nowhere:?}");
+    }
     let said = firn_ok(&["clone", &mnt, "one", work.to_str().unwrap()]);
     assert!(said.contains("a clone of one"), "{said}");
     fs::create_dir(mount.path("sub")).unwrap();

@@ -227,6 +227,33 @@ fn a_volume_keeps_its_past_by_itself() {
 }
 
 #[test]
+fn a_user_who_is_not_told_which_states_are_snapshots_sees_no_star_and_no_automatic_state_in_their_list() {
+    if !can_mount() || !is_root() {
+        return;
+    }
+    let mount = Mount::with(Kind::Image, "128M", &["-o", "checkpoint=1"]);
+    let mnt = mount.mnt.to_str().unwrap();
+    shell(&mount.mnt, "echo a > f");
+    mount.sync();
+    let kept_as = || firn_json(&["log", mnt, "--json"])["states"][0]["kept_as"].clone();
+    eventually("a state is kept", || kept_as() == "automatic");
+    firn_ok(&["snapshot", mnt, "one"]);
+    assert!(firn_ok(&["log", mnt]).contains(" *one\n"), "root is told");
+    let said = |words: &[&str]| {
+        let output = firn_as_user(words);
+        assert!(output.status.success());
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let untold = "only the owner of the mount and root are told which states are snapshots";
+    let log = said(&["log", mnt]);
+    assert!(!log.contains('*') && log.contains(" one\n") && log.contains(untold), "{log}");
+    let list = said(&["snapshot", mnt, "--list"]);
+    assert!(list.contains(" one\n") && list.lines().count() == 3 && list.contains(untold), "{list}");
+    assert_eq!(names(&crate::schema::parse(&said(&["snapshot", mnt, "--list", "--json"]))), ["one"]);
+    assert_eq!(said(&["snapshot", mnt, "--list", "--null"]), "one\0");
+}
+
+#[test]
 fn a_volume_that_keeps_no_states_says_so_and_how_they_come_to_be() {
     if !can_mount() {
         return;

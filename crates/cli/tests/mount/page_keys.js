@@ -15,6 +15,24 @@
   window.Blob = function (parts, options) { text = parts.join(""); return new Made(parts, options); };
   URL.createObjectURL = () => "blob:";
   HTMLAnchorElement.prototype.click = function () { saw.saved[this.download] = text; };
+  // What is painted on which canvas, in its order.
+  const painted = [], paints = CanvasRenderingContext2D.prototype, { fillRect, fillText } = paints;
+  paints.fillRect = function (x, y, wide, tall) {
+    painted.push({ canvas: this.canvas, x, y, wide, tall });
+    fillRect.call(this, x, y, wide, tall);
+  };
+  paints.fillText = function (label, x, y) {
+    painted.push({ canvas: this.canvas, label, x, y, wide: this.measureText(label).width });
+    fillText.call(this, label, x, y);
+  };
+  const isReadable = (label) => {
+    const at = painted.findLastIndex((paint) => paint.label === label);
+    if (at < 1) return false;
+    const text = painted[at], ground = painted[at - 1];
+    const crosses = (paint) => paint.canvas === text.canvas && paint.tall === 1 && paint.wide > text.wide;
+    return ground.x <= text.x && ground.x + ground.wide >= text.x + text.wide && ground.y <= text.y - 8
+      && ground.y + ground.tall >= text.y && !painted.slice(at).some(crosses);
+  };
   await wait(50);
   byId("pause").click();
   saw.paused = [byId("pause").textContent, byId("feed").textContent];
@@ -38,6 +56,7 @@
   const box = byId("map").getBoundingClientRect();
   byId("map").dispatchEvent(new MouseEvent("mousemove", { clientX: box.left + 2, clientY: box.top + 2 }));
   saw.about = byId("about").textContent;
+  saw.readable = ["reserve", "low", "high", "idle"].filter(isReadable);
   byId("csv").click();
   byId("svg").click();
   const told = document.createElement("script");

@@ -32,7 +32,9 @@ fn a_full_volume_grows_under_a_program_that_writes() {
             let written = |n: &u32| fs::write(mount.path(&format!("b{n}")), &bytes).is_ok();
             (0..100_000).filter(written).take(100).count()
         });
-        assert!(firn_ok(&["resize", mnt, "+192M"]).contains("64 MiB -> 256 MiB, 192 segments more"));
+        assert!(
+            firn_ok(&["resize", mnt, "+192M"]).contains("64 MiB -> 256 MiB: 192 MiB more, in 192 segments")
+        );
         assert_eq!(writer.join().unwrap(), 100);
     });
     assert!(room_bytes(&mount) >= before + (180 << 20));
@@ -81,7 +83,9 @@ fn a_volume_shrinks_under_programs_that_write_to_the_least_size_that_the_refusal
                 .filter(|n| fs::write(mount.path(&format!("b{}", n % 4)), pattern(*n, 1 << 20)).is_ok())
                 .count()
         });
-        assert!(firn_ok(&["resize", mnt, "128M"]).contains("256 MiB -> 128 MiB, 128 segments fewer"));
+        assert!(
+            firn_ok(&["resize", mnt, "128M"]).contains("256 MiB -> 128 MiB: 128 MiB less, in 128 segments")
+        );
         assert_eq!(writer.join().unwrap(), 40);
     });
     assert_eq!(fs::metadata(&mount.image).unwrap().len(), 128 << 20);
@@ -127,7 +131,7 @@ fn ctrl_c_leaves_a_volume_of_the_old_size() {
         assert_eq!(room_bytes(&mount), room);
         assert_eq!(fs::metadata(&mount.image).unwrap().len(), 512 << 20);
     } else {
-        assert!(output.status.success() && said.contains("fewer"), "{said}");
+        assert!(output.status.success() && said.contains(" less, in "), "{said}");
     }
     assert_content(&mount, &kept);
     mount.umount();
@@ -148,8 +152,22 @@ fn sizes_that_a_volume_cannot_have_are_refused_with_the_reason() {
         assert!(code == 2 && line.contains(named) && line.lines().count() == 1, "{size}: {code} {line}");
     }
     firn_ok(&["snapshot", mnt, "upgrade"]);
-    let (code, line) = refused(&["resize", mnt, "-4M"]);
-    assert!(code == 1 && line.contains("has snapshots; 'firn snapshot PATH --list'"), "{code} {line}");
+    for size in ["-4M", "5M"] {
+        let (code, line) = refused(&["resize", mnt, size]);
+        assert!(
+            code == 4 && line.contains("has snapshots cannot shrink: delete them first"),
+            "{code} {line}"
+        );
+    }
+    let (code, line) = refused(&["resize", mnt, "128P"]);
+    assert!(
+        code == 2 && line.contains("128 PiB is too large: a volume has less than 128 PiB"),
+        "{code} {line}"
+    );
+    firn_ok(&["freeze", mnt]);
+    let (code, line) = refused(&["resize", mnt, "+8M"]);
+    assert_eq!((code, line.as_str()), (4, "firn: the volume is frozen; thaw it first\n"));
+    firn_ok(&["thaw", mnt]);
     assert_eq!(fs::metadata(&mount.image).unwrap().len(), 64 << 20);
     let memory = Mount::with(Kind::Memory, "32M", &[]);
     let (code, line) = refused(&["resize", memory.mnt.to_str().unwrap(), "1G"]);

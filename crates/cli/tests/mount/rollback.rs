@@ -1,8 +1,11 @@
-//! `firn rollback` that is cut off by the death of the daemon: no state suffers, and it can be run again.
+//! `firn rollback`: the volume is as it was, whatever was done to it, and durable. If the death of the daemon cuts it off, no state suffers, and it can be run again.
 
 use crate::common::{Kind, Mount, can_mount, eventually, firn_json, firn_ok, is_root, shell};
 use crate::restore::{assert_same, tree};
+use rustix::buffer::spare_capacity;
+use rustix::fs::{XattrFlags, listxattr, setxattr};
 use rustix::process::{Signal, kill_process};
+use std::os::unix::fs::MetadataExt;
 use std::process::{Command, Stdio};
 
 /// Requests that a rollback makes the daemon carry out.
@@ -67,4 +70,69 @@ fn a_rollback_that_a_dead_daemon_cut_off_is_run_again_and_no_state_suffers() {
     assert_same(&after, &tree(&mount.mnt));
     mount.umount();
     firn_ok(&["fsck", "--all-points", mount.image.to_str().unwrap()]);
+}
+
+/// What equal times, sizes and names hide.
+#[test]
+fn a_volume_is_as_it_was_whatever_was_done_to_it() {
+    if !can_mount() {
+        return;
+    }
+    let mount = Mount::with(Kind::NoHistory, "64M", &[]);
+    let mnt = mount.mnt.to_str().unwrap();
+    shell(
+        &mount.mnt,
+        "echo original > set-back; touch -d 2020-01-01 set-back; echo a > first; ln first second; ln first third
+         echo x > marked; echo y > came-back; mkdir d; echo a > d/a; echo b > d/b; echo 1 > one; echo 1 > other",
+    );
+    firn_ok(&["snapshot", mnt, "one"]);
+    shell(&mount.mnt, "rm came-back");
+    let rollback = || firn_ok(&["rollback", mnt, "one"]);
+    rollback();
+    let before = tree(&mount.mnt);
+    let mark = |name: &str| {
+        setxattr(mount.path(name), "user.mark", b"new", XattrFlags::empty()).unwrap();
+    };
+    ["marked", "came-back", "set-back"].into_iter().for_each(mark);
+    shell(
+        &mount.mnt,
+        "echo modified | dd of=set-back conv=notrunc status=none; touch -d 2020-01-01 set-back; ln marked marked-too
+         rm second third; echo a > second; touch -r first second; echo other > third; ln -f one other
+         echo new > d/new; mkdir d/dir; echo in > d/dir/in; mv d/b d/dir/b; mv d d2",
+    );
+    rollback();
+    assert_same(&before, &tree(&mount.mnt));
+    let inode = |name: &str| std::fs::metadata(mount.path(name)).unwrap().ino();
+    assert_eq!([inode("second"), inode("third")], [inode("first"); 2], "names of one file");
+    assert_ne!(inode("one"), inode("other"), "two files");
+    for name in ["marked", "came-back", "set-back"] {
+        let mut list = Vec::with_capacity(256);
+        listxattr(mount.path(name), spare_capacity(&mut list)).unwrap();
+        assert!(!list.starts_with(b"user.mark"), "{name}");
+    }
+    let said = rollback();
+    assert!(said.contains("0 names removed, 0 back, 0 renamed, 0 files turned back"), "{said}");
+    assert_eq!(firn_ok(&["diff", &format!("{mnt}@one")]), "");
+}
+
+#[test]
+fn what_a_rollback_turned_back_is_there_after_the_daemon_was_killed() {
+    if !can_mount() {
+        return;
+    }
+    let mount = Mount::with(Kind::NoHistory, "64M", &[]);
+    let mnt = mount.mnt.to_str().unwrap();
+    shell(&mount.mnt, "yes old | head -c 300000 > file; echo x > plain; chmod 640 plain");
+    let before = tree(&mount.mnt);
+    firn_ok(&["snapshot", mnt, "one"]);
+    shell(
+        &mount.mnt,
+        "yes new | head -c 300000 | dd of=file conv=notrunc status=none; chmod 600 plain; echo > more",
+    );
+    firn_ok(&["rollback", mnt, "one"]);
+    kill_process(mount.daemon_pid(), Signal::KILL).unwrap();
+    shell(&mount.mnt, "cd /; umount -l \"$OLDPWD\" || true");
+    eventually("the mount is gone", || !mount.is_mounted());
+    mount.mount_image(&[]);
+    assert_same(&before, &tree(&mount.mnt));
 }

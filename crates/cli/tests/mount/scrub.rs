@@ -154,7 +154,7 @@ fn what_cannot_be_scrubbed_is_refused_in_one_line() {
         return;
     }
     let mount = Mount::new(Kind::Memory);
-    for (path, code, named) in [(mount.mnt.to_str().unwrap(), 1, "memory"), ("/proc", 3, "firn fsck")] {
+    for (path, code, named) in [(mount.mnt.to_str().unwrap(), 4, "has no log"), ("/proc", 3, "firn fsck")] {
         let output = firn(&["scrub", path]);
         let line = String::from_utf8(output.stderr).unwrap();
         assert!(line.contains(named) && line.lines().count() == 1, "{line}");

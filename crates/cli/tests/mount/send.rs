@@ -1,9 +1,10 @@
 //! Sending states to other images: `firn send` and `firn receive`, in pipes.
 
-use crate::common::{Kind, Mount, can_mount, complaint, firn_ok, shell};
+use crate::common::{Kind, Mount, can_mount, complaint, firn, firn_ok, is_root, pattern, shell};
 use crate::restore::{assert_same, make_tree, tree};
 use std::fs;
 use std::io::Read;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -129,4 +130,142 @@ fn an_unmount_does_not_wait_for_a_reader_that_has_stopped() {
     drop(sending.stdout.take());
     assert!(!sending.wait().unwrap().success());
     firn_ok(&["fsck", mount.image.to_str().unwrap()]);
+}
+
+/// The exit code and the single line of a command that fails.
+fn refused(words: &[&str]) -> (Option<i32>, String) {
+    (firn(words).status.code(), complaint(words))
+}
+
+#[test]
+fn a_send_that_is_refused_makes_no_file_and_replaces_none() {
+    if !can_mount() {
+        return;
+    }
+    let mount = Mount::with(Kind::NoHistory, "128M", &[]);
+    let (mnt, away) = (mount.mnt.to_str().unwrap(), tempfile::tempdir().unwrap());
+    mount.state("echo 1 > f", "one");
+    mount.state("echo 2 > f", "two");
+    let out = away.path().join("st");
+    let stream = out.to_str().unwrap();
+    let at = |states: &str| format!("{mnt}@{states}");
+    for (states, exit, why) in [
+        ("two..one", 2, "name the older state first"),
+        ("one..one", 2, "both states are one"),
+        ("nowhere", 2, "neither a state"),
+    ] {
+        let (code, line) = refused(&["send", &at(states), "-o", stream]);
+        assert!(code == Some(exit) && line.contains(why), "{line}");
+        assert!(!out.exists(), "{states}");
+    }
+    let (code, line) = refused(&["send", &at("one"), "--skip", "9", "-o", stream]);
+    assert!(code == Some(2) && line.contains("--skip continues a file that is"), "{line}");
+    fs::write(&out, "of value").unwrap();
+    let (code, line) = refused(&["send", &at("one"), "-o", stream]);
+    assert!(code == Some(4) && line.contains("exists; remove it, or name another file"), "{line}");
+    assert_eq!(fs::read_to_string(&out).unwrap(), "of value");
+    // Devices are written to as they are.
+    firn_ok(&["send", &at("one"), "-o", "/dev/null"]);
+    fs::remove_file(&out).unwrap();
+    firn_ok(&["send", &at("one..two"), "-o", stream]);
+    assert!(fs::metadata(&out).unwrap().len() > 0);
+}
+
+#[test]
+fn a_send_of_a_damaged_file_names_it_and_leaves_no_stream() {
+    if !can_mount() {
+        return;
+    }
+    let mount = Mount::with(Kind::NoHistory, "128M", &[]);
+    let (mnt, image) = (mount.mnt.to_str().unwrap(), mount.image.to_str().unwrap());
+    fs::create_dir(mount.path("d")).unwrap();
+    fs::write(mount.path("d/sound"), pattern(1, 300_000)).unwrap();
+    fs::write(mount.path("d/large"), pattern(7, 300_000)).unwrap();
+    firn_ok(&["snapshot", mnt, "one"]);
+    mount.umount();
+    let (bytes, wanted) = (fs::read(&mount.image).unwrap(), &pattern(7, 300_000)[200_000..200_064]);
+    let at = bytes.windows(wanted.len()).position(|some| some == wanted).unwrap();
+    let file = fs::File::options().write(true).open(&mount.image).unwrap();
+    file.write_all_at(&[bytes[at] ^ 4], at as u64).unwrap();
+    let out = mount.mnt.with_file_name("st");
+    let fails = |source: &str| {
+        let (code, line) = refused(&["send", &format!("{source}@one"), "-o", out.to_str().unwrap()]);
+        assert_eq!(code, Some(3), "{line}");
+        assert!(line.contains("/d/large block ") && line.contains("the volume is damaged"), "{line}");
+        assert!(!line.contains("inode") && !out.exists(), "{line}");
+    };
+    fails(image);
+    mount.mount_image(&[]);
+    fails(mnt);
+}
+
+#[test]
+fn an_output_that_takes_no_more_is_named_and_a_reader_that_has_enough_is_no_error() {
+    if !can_mount() {
+        return;
+    }
+    let mount = Mount::with(Kind::NoHistory, "128M", &[]);
+    let (mnt, away) = (mount.mnt.to_str().unwrap(), tempfile::tempdir().unwrap());
+    mount.state("head -c 5000000 /dev/urandom > large", "one");
+    let send = |source: &str| {
+        let full = shell(away.path(), &format!("{FIRN} send {source}@one 2>&1 >/dev/full && exit 9; true"));
+        assert!(
+            full.contains("cannot write the stream to standard output: No space left on device"),
+            "{full}"
+        );
+        assert!(!full.contains("os error") && full.lines().count() == 1, "{full}");
+        let script =
+            format!("{{ {FIRN} send {source}@one; echo \"ended with $?\" >&2; }} | head -c 10 > begun");
+        let output = Command::new("sh").args(["-c", &script]).current_dir(away.path()).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "ended with 0\n");
+    };
+    send(mnt);
+    mount.umount();
+    send(mount.image.to_str().unwrap());
+}
+
+#[test]
+fn a_stream_that_filled_a_disk_is_continued_as_the_error_says() {
+    if !can_mount() || !is_root() {
+        return;
+    }
+    let mount = Mount::with(Kind::NoHistory, "128M", &[]);
+    let (mnt, away) = (mount.mnt.to_str().unwrap(), tempfile::tempdir().unwrap());
+    mount.state("head -c 5000000 /dev/urandom > large", "one");
+    let said = shell(
+        away.path(),
+        &format!(
+            "mkdir small; mount -t tmpfs -o size=1M tmpfs small; trap 'umount -l small' EXIT
+             {FIRN} send {mnt}@one -o small/st 2>&1 && exit 9
+             bytes=$(stat -c %s small/st); mount -o remount,size=20M small
+             echo then --skip $bytes; {FIRN} send {mnt}@one --skip $bytes -o small/st
+             {FIRN} send {mnt}@one > all; cmp all small/st"
+        ),
+    );
+    let (line, rest) = said.split_once('\n').unwrap();
+    let skip = rest.strip_prefix("then ").unwrap().lines().next().unwrap();
+    assert!(line.contains("cannot write small/st: No space left on device"), "{line}");
+    assert!(line.contains(&format!("{skip} --output small/st sends the rest")), "{line}");
+}
+
+#[test]
+fn a_new_image_that_would_be_too_small_is_refused_with_the_least_size() {
+    if !can_mount() {
+        return;
+    }
+    let mount = Mount::with(Kind::NoHistory, "128M", &[]);
+    let (mnt, away) = (mount.mnt.to_str().unwrap(), tempfile::tempdir().unwrap());
+    mount.state("echo 1 > f", "one");
+    shell(away.path(), &format!("{FIRN} send {mnt}@one -o st"));
+    let receive = |size: u64| {
+        let script = format!("{FIRN} receive r.img --size {size}M < st 2>&1; echo \"ended with $?\"");
+        shell(away.path(), &format!("set +e; {script}"))
+    };
+    let said = receive(10);
+    assert!(said.contains("10 MiB is too small") && said.ends_with("ended with 2\n"), "{said}");
+    assert!(!away.path().join("r.img").exists());
+    let least = said.split("use --size ").nth(1).and_then(|rest| rest.split_once('M')).unwrap().0;
+    let least: u64 = least.parse().unwrap();
+    assert!(receive(least - 1).contains("too small"), "{least}");
+    assert!(!receive(least).contains("too small"), "{least}");
 }

@@ -145,9 +145,14 @@ fn volumes_without_a_log_are_refused_in_words() {
         return;
     }
     let mount = Mount::with(Kind::Fast, "64M", &[]);
-    let refused = firn(&["watch", mount.mnt.to_str().unwrap(), "--count", "1"]);
-    let told = String::from_utf8(refused.stderr).unwrap();
-    assert!(!refused.status.success() && told.contains("has no log"), "{told}");
+    let mnt = mount.mnt.to_str().unwrap();
+    for words in
+        [&["watch", mnt, "--count", "1"][..], &["scrub", mnt], &["trim", mnt], &["clean", mnt, "--once"]]
+    {
+        let refused = firn(words);
+        let told = String::from_utf8(refused.stderr).unwrap();
+        assert!(refused.status.code() == Some(4) && told.contains("has no log"), "{words:?}: {told}");
+    }
 }
 
 fn get(url: &str, path: &str) -> String {
@@ -235,6 +240,8 @@ fn the_buttons_of_the_page_do_what_they_say() {
     assert_eq!(serial("last") - serial("first"), 4, "scrubbed over all five frames: {saw}");
     assert_eq!((serial("stays"), serial("slow")), (serial("first"), serial("first")), "{saw}");
     assert_eq!(serial("fast"), serial("last"), "{saw}");
+    let labels = serde_json::json!(["reserve", "low", "high", "idle"]);
+    assert_eq!(saw["readable"], labels, "no line of a plot crosses a label: {saw}");
     assert!(saw["about"].as_str().unwrap().starts_with("segment 0: "), "{saw}");
     let csv: Vec<&str> = saw["saved"]["firn-watch.csv"].as_str().unwrap().lines().collect();
     assert_eq!(csv.len(), 6, "a title and five lines: {csv:?}");

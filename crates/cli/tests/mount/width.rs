@@ -81,7 +81,7 @@ fn no_line_is_longer_than_the_terminal() {
         (&["scrub", mnt], &["sound"]),
         (&["clean", mnt, "--once"], &["segments are clean"]),
         (&["resize", mnt, "-1M"], &["has snapshots"]),
-        (&["resize", mnt, "+16M"], &["16 segments more"]),
+        (&["resize", mnt, "+16M"], &["16 MiB more"]),
         (&["freeze", mnt], &["thaws by itself"]),
         (&["thaw", mnt], &["thawed after"]),
         (&["trim", mnt], &["discarded"]),

@@ -5,11 +5,13 @@
 //! same header, except for the volume's size and the state's name: a stream that was cut can be made again from the byte where it ended. The
 //! crash explorer holds it to that.
 //!
-//! - `names`: names that directories lose and gain. `content`: content and attributes. This file: the order, and the frames.
+//! - `names`: names that directories lose and gain. `content`: content and attributes. `damage`: which file an error is about. This file:
+//!   the order, and the frames.
 //!
 //! Callers: `firn send`; the daemon, for a mounted volume.
 
 mod content;
+mod damage;
 mod names;
 
 pub(crate) use content::RECEIVED_XATTR;
@@ -69,7 +71,8 @@ pub struct Sent {
 /// inode that differs, and the names of one directory.
 ///
 /// # Errors
-/// `Stopped`; `NotFound` if a state is not retained; `Invalid` if `from` is not the older one; `Corrupt`, `Io`.
+/// `Stopped`; `NotFound` if a state is not retained; `Invalid` if `from` is not the older one; `Corrupt`, which names the path of a
+/// damaged file if that is found soon; `Io`.
 pub fn send(
     volume: &Volume<Lfs>,
     from: Option<Epoch>,
@@ -108,7 +111,8 @@ pub fn send(
         if !go_on(so_far) {
             return Err(SendError::Stopped);
         }
-        sender.content_of(at)?;
+        let sent = sender.content_of(at);
+        sent.map_err(|error| sender.with_path(error, at))?;
     }
     sender.frames.put(&Frame::End)?;
     sender.frames.out.flush()?;
@@ -191,6 +195,13 @@ struct Sender<'s> {
     content_bytes: u64,
 }
 
+impl Sender<'_> {
+    /// An error of an item, with the item's path.
+    fn with_path(&self, error: SendError, at: usize) -> SendError {
+        damage::with_path(error, self.volume, (self.from, self.to), self.items[at].ino)
+    }
+}
+
 /// Finds what differs, in the order of inode numbers, and the numbers that other files have in the newer state.
 fn find_items(
     volume: &Volume<Lfs>,
@@ -211,9 +222,14 @@ fn find_items(
             vfs.store_mut().differing_inodes(first, Some(to.epoch), start, &mut part)
         })?;
         for some in part.chunks(RECORDS_AT_ONCE / 2) {
-            load_records(volume, from, to, some)?;
+            match load_records(volume, from, to, some) {
+                // The look-up of the damaged one fails, too, and knows which one it is.
+                Ok(()) | Err(FsError::Corrupt { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
             for Differing { ino, .. } in some {
-                items.extend(find_item(volume, from, to, *ino, &mut replaced)?);
+                let item = find_item(volume, from, to, *ino, &mut replaced);
+                items.extend(item.map_err(|e| damage::with_path(e.into(), volume, (from, to), *ino))?);
             }
         }
     }

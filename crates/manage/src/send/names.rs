@@ -18,7 +18,7 @@ impl Sender<'_> {
                 if !go_on(SendProgress::default()) {
                     return Err(SendError::Stopped);
                 }
-                change(self, at)?;
+                change(self, at).map_err(|error| self.with_path(error, at))?;
             }
         }
         self.frames.put(&Frame::NamesEnd)
