@@ -53,7 +53,7 @@ Exit codes:
   1    failed: I/O, no space, no permission
   2    the command line is invalid
   3    not a firnfs volume, or of another version, or damaged
-  4    refused for safety: in use, or existing content would be overwritten
+  4    refused: in use, content would be overwritten, or the volume has no log
   130  ended by Ctrl-C, after cleaning up
   143  ended by SIGTERM, after cleaning up
 `firn fsck` uses the exit codes of fsck(8) instead."

@@ -6,6 +6,7 @@
 
 use crate::names::{is_hidden, readable};
 use firnfs::FsError;
+pub use firnfs_device::plain_reason;
 use std::fmt;
 use std::path::Path;
 
@@ -19,7 +20,7 @@ pub enum Exit {
     Usage = 2,
     /// The path holds no firnfs volume, or one that this version cannot read, or a damaged one.
     NotAVolume = 3,
-    /// Refused for safety: the volume is in use, or its content would be destroyed.
+    /// Refused: the volume is in use, its content would be destroyed, or it has no log, which the command needs.
     Refused = 4,
     /// Ended by Ctrl-C, after cleaning up (as in shells: 128 and SIGINT).
     Interrupted = 130,
@@ -77,6 +78,11 @@ impl Failure {
         }
     }
 
+    /// An I/O error that has no path: `action` is a phrase such as "cannot start a thread".
+    pub fn system(action: impl fmt::Display, error: &std::io::Error) -> Self {
+        Self::failed(format!("{action}: {}", plain_reason(error)))
+    }
+
     /// An error of the file system itself during `action` (a phrase such as "cannot copy a/b").
     pub fn fs(action: impl fmt::Display, error: &FsError) -> Self {
         let failure = Self::failed(format!("{action}: {error}"));
@@ -87,12 +93,6 @@ impl Failure {
             _ => failure,
         }
     }
-}
-
-/// The reason without Rust's ` (os error N)`, which most people do not understand.
-fn plain_reason(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_owned()
 }
 
 impl fmt::Display for Failure {
@@ -121,6 +121,8 @@ mod tests {
         );
         assert_eq!(Failure::failed("no\n\u{1b}[2J").advise("a\tb").to_string(), "no ?[2J; a?b");
         assert_eq!(failure.exit, Exit::Failed);
+        let in_use = std::io::Error::from_raw_os_error(98);
+        assert_eq!(Failure::system("cannot serve", &in_use).message, "cannot serve: Address already in use");
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub fn sets(flag: &Arc<AtomicBool>) -> Done {
     // In this order: once `flag` is set, `exit` knows the signal.
     for (signal, flag) in [(SIGTERM, &*TERMINATED), (SIGTERM, flag), (SIGINT, flag)] {
         signal_hook::flag::register(signal, Arc::clone(flag))
-            .map_err(|e| Failure::failed(format!("cannot watch for signals: {e}")))?;
+            .map_err(|e| Failure::system("cannot watch for signals", &e))?;
     }
     Ok(())
 }
@@ -59,7 +59,7 @@ impl HalfMade {
         std::thread::Builder::new()
             .name("firn-signals".into())
             .spawn(wait)
-            .map_err(|e| Failure::failed(format!("cannot start a thread: {e}")))?;
+            .map_err(|e| Failure::system("cannot start a thread", &e))?;
         Ok(Self { path })
     }
 

@@ -66,6 +66,7 @@ use clap::{ArgMatches, FromArgMatches};
 use failure::{Done, Exit};
 use output::Output;
 use std::ffi::OsString;
+use std::io::Write;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -95,8 +96,11 @@ fn main() -> ExitCode {
 fn unparsed(error: &clap::Error, words: &[OsString], colors: color::When) -> ExitCode {
     use clap::error::ErrorKind::{DisplayHelp, DisplayHelpOnMissingArgumentOrSubcommand, DisplayVersion};
     if matches!(error.kind(), DisplayHelp | DisplayVersion | DisplayHelpOnMissingArgumentOrSubcommand) {
-        // If this cannot be printed either, there is no way to report it.
-        let _ = error.print();
+        if let Err(failure) = output::finish(error.print().and_then(|()| std::io::stdout().flush())) {
+            color::decide(colors);
+            tell::tell_failure(&failure);
+            return ExitCode::from(failure.exit as u8);
+        }
     } else {
         color::decide(colors);
         tell::tell_failure(&usage::failure_of(error, help::command(), words));

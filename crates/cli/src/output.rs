@@ -232,10 +232,14 @@ impl Output {
     }
 }
 
-fn finish(written: io::Result<()>) -> Done {
+/// The end of writing to standard output. A closed pipe is no failure.
+///
+/// # Errors
+/// Writing failed otherwise.
+pub fn finish(written: io::Result<()>) -> Done {
     match written {
         Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::failed(format!("cannot write the result: {e}")))
+            Err(Failure::system("cannot write the result", &e))
         }
         _ => Ok(()),
     }

@@ -74,7 +74,7 @@ pub fn be_called<R: Serialize>(
     op: &'static str,
     request: impl FnOnce(PathBuf) -> R,
 ) -> Done<Called> {
-    let cannot = |e: std::io::Error| Failure::failed(format!("cannot be called by the daemon: {e}"));
+    let cannot = |e: std::io::Error| Failure::system("cannot be called by the daemon", &e);
     let directory = tempfile::Builder::new().prefix("firn-").tempdir().map_err(cannot)?;
     let socket = directory.path().join("socket");
     let listener = UnixListener::bind(&socket).map_err(cannot)?;

@@ -102,10 +102,13 @@ fn failed(error: &FsError) -> Failure {
 fn failure_of(error: &ClientError) -> Failure {
     match error {
         ClientError::NotMounted(_) => Failure::new(Exit::NotAVolume, error.to_string()),
-        ClientError::Refused(refused) if refused.kind == ErrorKind::UnknownOp => {
-            Failure::new(Exit::NotAVolume, "this volume has no log, so there is nothing to discard")
-                .advise("the unmount of a volume in memory frees its space; if this one is on a device, mount it with this version of firn")
-        }
+        ClientError::Refused(refused) if refused.kind == ErrorKind::UnknownOp => Failure::new(
+            Exit::Refused,
+            "this volume has no log, so there is nothing to discard",
+        )
+        .advise(
+            "only log-structured volumes on a device can; if this is one, mount it with this version of firn",
+        ),
         _ => Failure::failed(format!("cannot discard: {error}")),
     }
 }

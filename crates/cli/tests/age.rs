@@ -139,6 +139,8 @@ fn a_workload_is_made_of_snapshots_or_at_random_and_is_an_ordinary_workload_file
     let recorded = [&["age", "workload"][..], &[&nights[0], "-o", &third, "--profiles", &second]].concat();
     ok(&recorded);
     assert!(refused(&["age", "workload", "--git", &tree, "-o", &scratch.name("d.fwl")], 1).contains("git"));
+    let said = refused(&["age", "workload", "--git", "/nonexist", "-o", &scratch.name("d.fwl")], 1);
+    assert!(said.contains("/nonexist") && said.contains("No such file or directory"), "{said}");
     assert!(!scratch.path("d.fwl").exists());
 }
 
@@ -268,5 +270,10 @@ fn the_benchmarks_measure_a_directory_and_leave_it_as_it_was() {
     let left = json(&["age", "replay", &workload, &aged, "--json"])["files"].clone();
     let words = ["age", "bench", &aged, "--sizes", "32M", "--runs", "1", "--workload", &workload, "--json"];
     assert_eq!(json(&words)["hot"]["files"], left, "the workload lasts 20 seconds");
-    assert!(refused(&["age", "bench", &tree, "--sizes", "0"], 2).contains("no bytes"));
+    for size in ["0", "1", "1023"] {
+        assert!(refused(&["age", "bench", &tree, "--sizes", size], 2).contains("smallest file has 1 KiB"));
+    }
+    std::fs::create_dir(scratch.path("tree/firn-age-bench")).unwrap();
+    let taken = refused(&["age", "bench", &tree, "--sizes", "32M"], 1);
+    assert!(taken.contains("File exists; a benchmark that was killed leaves it: delete it"), "{taken}");
 }

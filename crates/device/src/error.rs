@@ -3,6 +3,13 @@
 use crate::request::{Place, Request};
 use std::sync::Arc;
 
+/// The reason without Rust's ` (os error N)`, which most people do not understand.
+#[must_use]
+pub fn plain_reason(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_owned()
+}
+
 /// Kind of a failure, for callers that act on it rather than print it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FailureKind {
@@ -63,13 +70,13 @@ impl DeviceError {
     /// The failure of `request` that the operating system reported.
     #[must_use]
     pub fn system(request: &Request, device: Arc<str>, error: &std::io::Error) -> Self {
-        Self::of(request, kind_of(error), device, error.to_string())
+        Self::of(request, kind_of(error), device, plain_reason(error))
     }
 
     /// The operating system reported why the device cannot become that large.
     #[must_use]
     pub fn growth_refused(size_bytes: u64, device: Arc<str>, error: &std::io::Error) -> Self {
-        Self { kind: kind_of(error), ..Self::of_growth(size_bytes, device, error.to_string()) }
+        Self { kind: kind_of(error), ..Self::of_growth(size_bytes, device, plain_reason(error)) }
     }
 
     /// The operating system reported why the device cannot lose its end.

@@ -26,7 +26,7 @@ pub use buffer::AlignedBuf;
 pub use clock::{Clock, SystemClock};
 pub use count::{CountingDevice, Counts};
 pub use device::Device;
-pub use error::{DeviceError, FailureKind};
+pub use error::{DeviceError, FailureKind, plain_reason};
 pub use file::{Access, DeepReads, DirectIo, FileDevice, FileOptions, Lock, OpenError};
 pub use image::{PAGE_BYTES, Pages, SparseImage};
 pub use memory::MemDevice;

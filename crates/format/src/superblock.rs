@@ -23,6 +23,8 @@ pub const CHECKPOINT_SLOTS_AT: [u64; 2] = [64 << 10, (1 << 20) + (256 << 10)];
 pub const CHECKPOINT_SLOT_BYTES: u32 = 64 << 10;
 /// Start of the first segment, in bytes.
 pub const LOG_START_BYTES: u64 = 2 << 20;
+/// The [`DecodeError`] of bytes that do not begin as a superblock does.
+pub const NO_MAGIC: &str = "superblock magic";
 /// A volume has less than this many bytes: 128 PiB.
 pub const SIZE_LIMIT_BYTES: u64 = 1 << 57;
 /// Segment sizes that mkfs may choose, in bytes.
@@ -149,12 +151,7 @@ impl Superblock {
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let (raw, _) = SuperblockRaw::read_from_prefix(bytes)
             .map_err(|_| DecodeError::new("superblock", "4096 bytes", bytes.len()))?;
-        ensure(
-            raw.magic == SUPERBLOCK_MAGIC,
-            "superblock magic",
-            "\"firnfs\"",
-            format_args!("{:02x?}", raw.magic),
-        )?;
+        ensure(raw.magic == SUPERBLOCK_MAGIC, NO_MAGIC, "\"firnfs\"", format_args!("{:02x?}", raw.magic))?;
         let version = raw.format_version.get();
         ensure(version == FORMAT_VERSION, "format version", FORMAT_VERSION, version)?;
         let mut zeroed = raw;

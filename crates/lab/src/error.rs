@@ -1,13 +1,14 @@
 //! Why an experiment could not be carried out.
 
 use firnfs::FsError;
+use firnfs_device::plain_reason;
 use std::path::{Path, PathBuf};
 
 /// See the module's head.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
     /// A system call failed.
-    #[error("cannot {action} {}: {}", path.display(), plain(source))]
+    #[error("cannot {action} {}: {}", path.display(), plain_reason(source))]
     Io {
         /// The attempted action, e.g. "create".
         action: &'static str,
@@ -49,12 +50,6 @@ pub enum LabError {
     /// The experiment cannot be set up as requested.
     #[error("{0}")]
     Setup(String),
-}
-
-/// The reason without Rust's ` (os error N)`, which most people do not understand.
-fn plain(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_owned()
 }
 
 impl LabError {

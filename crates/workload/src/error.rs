@@ -2,11 +2,17 @@
 
 use std::io;
 
+/// The reason without Rust's ` (os error N)`, which most people do not understand.
+fn plain(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_owned()
+}
+
 /// Why a workload cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The input cannot be read, or the output cannot be written.
-    #[error("{0}")]
+    #[error("{}", plain(.0))]
     Io(#[from] io::Error),
     /// The file does not begin as a workload does.
     #[error("not a workload file: it does not begin with the magic \"firnwork\"")]

@@ -2,12 +2,11 @@
 
 use super::replay::ByArg;
 use super::{failed, target};
-use crate::args::size;
 use crate::failure::{Done, Failure};
 use crate::interrupt;
 use crate::output::Output;
 use crate::progress::Bar;
-use crate::sizes::{Bytes, Count};
+use crate::sizes::{Bytes, Count, parse_size};
 use clap::Args;
 use firnfs_fuse::control::Client;
 use firnfs_fuse::mount::{table::mount_of, write_back};
@@ -42,12 +41,12 @@ pub struct BenchArgs {
     /// A directory on the file system to measure, with 32 MB of space
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
-    /// Sizes of files of the sequential benchmark [default: the paper's sixteen, 16K to 32M]
+    /// Sizes of files of the sequential benchmark, 1K at least [default: the paper's sixteen, 16K to 32M]
     #[arg(
         long,
         value_name = "SIZE,...",
         value_delimiter = ',',
-        value_parser = size,
+        value_parser = file_size,
         hide_default_value = true,
         default_value = "16K,32K,64K,96K,104K,128K,192K,256K,512K,1M,2M,4M,8M,16M,24M,32M"
     )]
@@ -73,6 +72,18 @@ pub struct BenchArgs {
     /// Print JSON for programs
     #[arg(long)]
     pub json: bool,
+}
+
+/// The smallest file of the sequential benchmark: there are 32,768 of them.
+const FILE_BYTES_MIN: u64 = 1 << 10;
+
+fn file_size(text: &str) -> Result<u64, String> {
+    match parse_size(text).map_err(|e| e.to_string())? {
+        file_bytes if file_bytes < FILE_BYTES_MIN => {
+            Err(format!("the smallest file has {}", Bytes(FILE_BYTES_MIN)))
+        }
+        file_bytes => Ok(file_bytes),
+    }
 }
 
 #[derive(Serialize)]
@@ -133,6 +144,10 @@ struct Assistant<'a> {
 }
 
 impl Help for Assistant<'_> {
+    fn go_on(&self) -> Result<(), LabError> {
+        if self.stop.load(Ordering::SeqCst) { Err(LabError::Interrupted) } else { Ok(()) }
+    }
+
     fn sync(&mut self, dir: &Path) -> Result<(), LabError> {
         // Beyond the kernel's page cache syncfs(2) does not reach through FUSE.
         if let Ok(Some(mount)) = mount_of(dir) {
@@ -145,9 +160,7 @@ impl Help for Assistant<'_> {
     }
 
     fn cool(&mut self, dir: &Path) -> Result<(), LabError> {
-        if self.stop.load(Ordering::SeqCst) {
-            return Err(LabError::Interrupted);
-        }
+        self.go_on()?;
         let Some(command) = &self.args.between else { return forget(dir) };
         let status =
             Command::new("sh").args(["-c", command]).stdin(Stdio::null()).stdout(Stdio::null()).status();
@@ -172,9 +185,6 @@ impl Help for Assistant<'_> {
 /// # Errors
 /// The system refuses, content is not what was written, or a signal ends it.
 pub fn run(args: &BenchArgs, output: &mut Output) -> Done {
-    if args.sizes.contains(&0) {
-        return Err(Failure::usage("files of no bytes have no rate"));
-    }
     let stop = Arc::new(AtomicBool::new(false));
     interrupt::sets(&stop)?;
     let dir = &args.directory;
@@ -187,7 +197,7 @@ pub fn run(args: &BenchArgs, output: &mut Output) -> Done {
     for (nth, &file_bytes) in (0..).zip(&args.sizes) {
         bar.show(nth, steps, format_args!("files of {}", Bytes(file_bytes)));
         help.layout_score = None;
-        let row = sequential(dir, file_bytes, args.runs, &mut help).map_err(failed)?;
+        let row = sequential(dir, file_bytes, args.runs, &mut help).map_err(sequential_failed)?;
         rows.push(RowView::of(&row, help.layout_score));
     }
     let hot_row = (!hot_files.is_empty()).then(|| {
@@ -210,6 +220,16 @@ pub fn run(args: &BenchArgs, output: &mut Output) -> Done {
             None => writeln!(out, "no hot files"),
         }
     })
+}
+
+fn sequential_failed(error: LabError) -> Failure {
+    let is_taken =
+        matches!(&error, LabError::Io { source, .. } if source.kind() == io::ErrorKind::AlreadyExists);
+    let failure = failed(error);
+    if !is_taken {
+        return failure;
+    }
+    failure.advise("a benchmark that was killed leaves it: delete it, unless one is running there")
 }
 
 fn hot_files(args: &BenchArgs) -> Done<Vec<PathBuf>> {

@@ -329,8 +329,8 @@ fn failure_of(error: &ClientError) -> Failure {
     match error {
         ClientError::NotMounted(_) => Failure::new(Exit::NotAVolume, error.to_string()),
         ClientError::Refused(refused) if refused.kind == ErrorKind::UnknownOp => {
-            Failure::new(Exit::NotAVolume, "this volume has no log to clean")
-                .advise("volumes in memory need no cleaning; if this one is on a device, mount it with this version of firn")
+            Failure::new(Exit::Refused, "this volume has no log to clean")
+                .advise("only log-structured volumes on a device have one; if this is one, mount it with this version of firn")
         }
         _ => Failure::failed(error.to_string()),
     }

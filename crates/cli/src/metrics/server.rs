@@ -46,7 +46,8 @@ impl Listener {
     /// # Errors
     /// The address is in use, or not of this machine.
     pub fn bind(address: SocketAddr) -> Done<Self> {
-        let failed = |e: std::io::Error| Failure::failed(format!("cannot serve metrics on {address}: {e}"));
+        let failed =
+            |e: std::io::Error| Failure::system(format_args!("cannot serve metrics on {address}"), &e);
         let listener = http::Listener::bind(address).map_err(failed)?;
         let address = listener.address().map_err(failed)?;
         Ok(Self { listener, address })
@@ -65,7 +66,7 @@ impl Listener {
         let shared = Shared { render: Box::new(render), kept: Mutex::new(None) };
         let served =
             self.listener.serve("firn-metrics", CONNECTIONS_MAX, move |request| answer(request, &shared));
-        served.map_err(|e| Failure::failed(format!("cannot serve metrics: {e}")))
+        served.map_err(|e| Failure::system("cannot serve metrics", &e))
     }
 }
 

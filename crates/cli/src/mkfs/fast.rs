@@ -3,7 +3,7 @@
 use super::fit::{self, Room};
 use super::plan::MkfsPlan;
 use super::{
-    MkfsArgs, Totals, Tree, fill, from_dir, identity, impossible, least, narrow, warn_of_full_disk,
+    KindArg, MkfsArgs, Totals, Tree, fill, from_dir, identity, impossible, least, narrow, warn_of_full_disk,
     wipe_if_needed,
 };
 use crate::failure::{Done, Failure};
@@ -65,18 +65,37 @@ struct Made {
     copied: Option<Totals>,
 }
 
-/// Refuses options that only the Fast File System has.
+/// Refuses options that only the other kind of volume has.
 ///
 /// # Errors
-/// Usage.
-pub fn refuse_options(args: &MkfsArgs) -> Done {
-    let any = args.frag_size.is_some()
-        || args.variant.is_some()
-        || args.minfree.is_some()
-        || args.realloc
-        || args.no_switch
-        || args.smart_frag;
-    if any { Err(Failure::usage("one of the options needs --type ffs".to_owned())) } else { Ok(()) }
+/// Usage, naming the option.
+pub fn refuse_options_of_others(args: &MkfsArgs) -> Done {
+    let (others, needed): (&[(&str, bool)], _) = match args.kind {
+        KindArg::Log => (
+            &[
+                ("--frag-size", args.frag_size.is_some()),
+                ("--variant", args.variant.is_some()),
+                ("--minfree", args.minfree.is_some()),
+                ("--realloc", args.realloc),
+                ("--no-switch", args.no_switch),
+                ("--smart-frag", args.smart_frag),
+            ],
+            "ffs",
+        ),
+        KindArg::Ffs => (
+            &[
+                ("--segment-size", args.segment_size.is_some()),
+                ("--inline-max", args.inline_max.is_some()),
+                ("--data-logs", args.data_logs.is_some()),
+                ("--history", args.history.is_some()),
+            ],
+            "log",
+        ),
+    };
+    match others.iter().find(|(_, is_given)| *is_given) {
+        Some((option, _)) => Err(Failure::usage(format!("{option} needs --type {needed}"))),
+        None => Ok(()),
+    }
 }
 
 /// Makes the volume.
@@ -84,12 +103,6 @@ pub fn refuse_options(args: &MkfsArgs) -> Done {
 /// # Errors
 /// As `firn mkfs`.
 pub fn run(args: &MkfsArgs, plan: MkfsPlan, output: &mut Output) -> Done {
-    if args.data_logs.is_some() {
-        return Err(Failure::usage("--data-logs needs --type log".to_owned()));
-    }
-    if args.history.is_some() {
-        return Err(Failure::usage("--history needs --type log".to_owned()));
-    }
     let options = options(args, &plan)?;
     least::check_fast(&options)?;
     let tree = args.from_dir.as_ref().map(|tree| look_at_first(tree, &plan)).transpose()?;

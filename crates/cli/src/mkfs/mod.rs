@@ -35,6 +35,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// Bytes of a segment if the command line does not say.
+const SEGMENT_BYTES: u64 = 1 << 20;
+/// Bytes of the largest file that is kept inside its inode if the command line does not say.
+const INLINE_MAX_BYTES: u64 = 2 << 10;
 /// Bytes wiped at the end of the replaced content: backup partition tables and RAID superblocks are stored there.
 const WIPE_TAIL_BYTES: u64 = 128 << 10;
 /// Bytes wiped at a time.
@@ -87,20 +91,20 @@ pub struct MkfsArgs {
     /// ffs: place the tail of a file right after its last whole block
     #[arg(long)]
     pub smart_frag: bool,
-    /// Segment size, a power of two from 256K to 64M
-    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "1M")]
-    pub segment_size: u64,
+    /// log: segment size, a power of two from 256K to 64M [default: 1M]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub segment_size: Option<u64>,
     /// Block size, a power of two from 4K to 64K
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "4K")]
     pub block_size: u64,
-    /// Largest file that is kept inside its inode, 0 to 2K
-    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "2K")]
-    pub inline_max: u64,
-    /// Open logs that data is sorted into, 2 to 5: more make skewed writes cheaper to clean, and take two segments each
+    /// log: largest file that is kept inside its inode, 0 to 2K [default: 2K]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub inline_max: Option<u64>,
+    /// log: open logs that data is sorted into, 2 to 5: more make skewed writes cheaper to clean, and take two segments each
     /// [default: one for each 256 segments beside the first two]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(2..=5))]
     pub data_logs: Option<u8>,
-    /// States of the past to keep, as in `firn retain --keep`, or `off` [default: all:1h hourly:2d daily:30d weekly:1y]
+    /// log: states of the past to keep, as in `firn retain --keep`, or `off` [default: all:1h hourly:2d daily:30d weekly:1y]
     #[arg(long, value_name = "RULES", value_parser = parse_retention)]
     pub history: Option<Retention>,
     /// Overwrite existing content
@@ -140,11 +144,11 @@ struct Made {
 /// # Errors
 /// Refused for safety, options out of range, or the device or the tree fails.
 pub fn run(args: &MkfsArgs, output: &mut Output) -> Done {
+    fast::refuse_options_of_others(args)?;
     let plan = MkfsPlan::resolve(args)?;
     if args.kind == KindArg::Ffs {
         return fast::run(args, plan, output);
     }
-    fast::refuse_options(args)?;
     let options = options(args, &plan)?;
     // Before making a file: refuse options that make no volume.
     least::check_log(&options, args.data_logs)?;
@@ -259,9 +263,9 @@ fn options(args: &MkfsArgs, plan: &MkfsPlan) -> Done<MkfsOptions> {
     Ok(MkfsOptions {
         size_bytes: plan.size_bytes,
         block_bytes: narrow(args.block_size, "--block-size")?,
-        segment_bytes: narrow(args.segment_size, "--segment-size")?,
+        segment_bytes: narrow(args.segment_size.unwrap_or(SEGMENT_BYTES), "--segment-size")?,
         physical_block_bytes: 4096,
-        inline_max_bytes: narrow(args.inline_max, "--inline-max")?,
+        inline_max_bytes: narrow(args.inline_max.unwrap_or(INLINE_MAX_BYTES), "--inline-max")?,
         label: args.label.clone(),
         uuid,
         hash_key,

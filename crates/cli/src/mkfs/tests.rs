@@ -126,3 +126,23 @@ fn what_cannot_be_made_is_refused_before_anything_is_written() {
         assert!(!path.exists(), "{more:?}");
     }
 }
+
+#[test]
+fn an_option_of_the_other_kind_of_volume_is_refused_by_its_name() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = image_in(&directory);
+    for (kind, option, needed) in [
+        ("ffs", &["--segment-size", "1M"][..], "log"),
+        ("ffs", &["--inline-max", "0"], "log"),
+        ("ffs", &["--data-logs", "2"], "log"),
+        ("ffs", &["--history", "off"], "log"),
+        ("log", &["--frag-size", "1K"], "ffs"),
+        ("log", &["--minfree", "5"], "ffs"),
+        ("log", &["--smart-frag"], "ffs"),
+    ] {
+        let refused = mkfs(&path, &[&["--size", "64M", "--type", kind], option].concat()).unwrap_err();
+        let message = format!("{} needs --type {needed}", option[0]);
+        assert_eq!((refused.exit, refused.message), (Exit::Usage, message));
+        assert!(!path.exists());
+    }
+}

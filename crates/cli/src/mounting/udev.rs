@@ -26,7 +26,7 @@ pub fn udev_id(args: &UdevArgs) -> Done {
     let Some((label, uuid)) = names_of(&args.device) else { return Ok(()) };
     let text = properties(&label, &uuid_text(&uuid));
     let printed = std::io::stdout().write_all(text.as_bytes());
-    printed.map_err(|e| Failure::failed(format!("cannot print the properties: {e}")))
+    printed.map_err(|e| Failure::system("cannot print the properties", &e))
 }
 
 fn properties(label: &str, uuid: &str) -> String {

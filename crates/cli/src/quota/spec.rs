@@ -76,11 +76,16 @@ fn seconds(text: &str) -> Result<u32, String> {
 
 impl Spec {
     /// The requests to the daemon: limits of one user or group, and the grace time of all of its class, or of both classes.
+    /// The grace time comes first: a limit that is exceeded already starts the clock with it.
     ///
     /// # Errors
     /// Limits of nobody.
     pub fn requests(&self, who: Option<(ClassView, u32)>) -> Done<Vec<Value>> {
         let mut requests = Vec::new();
+        if let Some(grace_s) = self.grace_s {
+            let classes = who.map_or(vec![ClassView::User, ClassView::Group], |(class, _)| vec![class]);
+            requests.extend(classes.into_iter().map(|class| json!({ "class": class, "grace_s": grace_s })));
+        }
         if self.bytes != [None; 2] || self.inodes != [None; 2] {
             let Some((class, id)) = who else {
                 return Err(Failure::usage("limits are those of a user or group")
@@ -92,10 +97,6 @@ impl Spec {
                 "class": class, "id": id, "bytes_soft": bytes_soft, "bytes_hard": bytes_hard,
                 "inodes_soft": inodes_soft, "inodes_hard": inodes_hard,
             }));
-        }
-        if let Some(grace_s) = self.grace_s {
-            let classes = who.map_or(vec![ClassView::User, ClassView::Group], |(class, _)| vec![class]);
-            requests.extend(classes.into_iter().map(|class| json!({ "class": class, "grace_s": grace_s })));
         }
         Ok(requests)
     }
@@ -128,5 +129,13 @@ mod tests {
         assert_eq!(spec.requests(Some((ClassView::User, 7))).unwrap().len(), 2);
         let spec: Spec = "grace=1h".parse().unwrap();
         assert_eq!(spec.requests(None).unwrap().len(), 2, "users and groups");
+    }
+
+    #[test]
+    fn the_grace_time_is_set_before_the_limits_that_start_its_clock() {
+        let spec: Spec = "blocks=1G:2G,grace=1h".parse().unwrap();
+        let requests = spec.requests(Some((ClassView::User, 7))).unwrap();
+        assert_eq!(requests[0]["grace_s"], 3600);
+        assert_eq!(requests[1]["bytes_soft"], 1 << 30);
     }
 }

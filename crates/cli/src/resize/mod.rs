@@ -19,7 +19,9 @@ use firnfs_device::{FileDevice, FileOptions};
 use firnfs_fuse::control::{Client, ClientError, ErrorKind};
 use serde::Serialize;
 use serde_json::Value;
-use service::{ProgressView, RESIZE_OP, RESIZE_STATUS_OP, RESIZE_STOP_OP, Request, Resized, Wanted, resize};
+use service::{
+    NOT_NOW, ProgressView, RESIZE_OP, RESIZE_STATUS_OP, RESIZE_STOP_OP, Request, Resized, Wanted, resize,
+};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::str::FromStr;
@@ -46,7 +48,8 @@ Larger: the new space can be used when the command ends. An image file grows by 
 holds it gives space as it is written.
 
 Smaller: programs go on meanwhile, with the room that the volume will have. If it holds too much, the
-command says how small it can become. An image file is cut at its new end; a block device keeps its size,
+command says how small it can become. A volume that has snapshots or clones cannot shrink: delete them first.
+States that it keeps by itself are dropped. An image file is cut at its new end; a block device keeps its size,
 and is not used beyond the volume's end.
 
 Ctrl-C stops a volume from becoming smaller; it keeps its size. After a crash it has its old size or its
@@ -107,12 +110,11 @@ pub fn run(args: &ResizeArgs, output: &mut Output) -> Done<ExitCode> {
         if stopped {
             return writeln!(out, "{place}: stopped; it has {} as before", Bytes(size_bytes));
         }
-        let (count, word) = match segments >= was_segments {
-            true => (segments - was_segments, "more"),
-            false => (was_segments - segments, "fewer"),
-        };
-        let count = Count(count).of("segment", "segments");
-        writeln!(out, "{place}: {} -> {}, {count} {word}", Bytes(was_bytes), Bytes(size_bytes))
+        let word = if size_bytes >= was_bytes { "more" } else { "less" };
+        let difference = Bytes(size_bytes.abs_diff(was_bytes));
+        let count = Count(segments.abs_diff(was_segments)).of("segment", "segments");
+        let (was, now) = (Bytes(was_bytes), Bytes(size_bytes));
+        writeln!(out, "{place}: {was} -> {now}: {difference} {word}, in {count}")
     })?;
     Ok(if resized.stopped { ExitCode::from(interrupt::exit() as u8) } else { ExitCode::SUCCESS })
 }
@@ -129,7 +131,7 @@ fn ask(mut client: Client, mut watcher: Client, wanted: Wanted, stop: &AtomicBoo
     std::thread::Builder::new()
         .name("firn-resize".into())
         .spawn(move || answers.send(client.ask(RESIZE_OP, request)))
-        .map_err(|e| Failure::failed(format!("cannot start a thread: {e}")))?;
+        .map_err(|e| Failure::system("cannot start a thread", &e))?;
     let bar = Bar::of_bytes();
     loop {
         match answer.recv_timeout(LOOK_EVERY) {
@@ -171,6 +173,9 @@ fn failure_of(error: &ClientError) -> Failure {
         }
         ClientError::Refused(refused) if refused.kind == ErrorKind::InvalidArgument => {
             Failure::usage(refused.message.clone())
+        }
+        ClientError::Refused(refused) if refused.errno.as_deref() == Some(NOT_NOW) => {
+            Failure::new(Exit::Refused, refused.message.clone())
         }
         _ => Failure::failed(format!("cannot resize: {error}")),
     }

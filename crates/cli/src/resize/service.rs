@@ -8,6 +8,7 @@ use crate::sizes::Bytes;
 use crate::socket;
 use firnfs::FsError;
 use firnfs::lfs::{Lfs, Shrunk};
+use firnfs_format::superblock::SIZE_LIMIT_BYTES;
 use firnfs_fuse::control::{ErrorKind, OpError, Registry};
 use firnfs_manage::{LogVolume, ShrinkEnd, SizeChange};
 use firnfs_volume::Volume;
@@ -26,6 +27,12 @@ pub const RESIZE_STOP_OP: &str = "resize_stop";
 
 /// Images of that grain end where a reader looks for the last copy of the superblock.
 const COPY_BYTES: u64 = firnfs_format::superblock::SUPERBLOCK_BYTES as u64;
+
+/// The errno of a refusal that holds until the volume is in another condition.
+pub const NOT_NOW: &str = "EPERM";
+/// Snapshots and clones lie where they lie; automatic states give way.
+const DELETE_FIRST: &str =
+    "delete them first (--delete); 'firn snapshot PATH --list' and 'firn clone PATH --list' show them";
 
 /// How large the volume is to be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -157,7 +164,8 @@ fn refuse(message: String) -> OpError {
 /// Makes the volume larger or smaller. While it becomes smaller, it goes on as long as `go_on` returns true.
 ///
 /// # Errors
-/// `InvalidArgument` for a size that it cannot have; those of [`LogVolume::grow`] and [`LogVolume::shrink`].
+/// `InvalidArgument` for a size that it cannot have; [`NOT_NOW`] if it is frozen, or has snapshots or clones; those of
+/// [`LogVolume::grow`] and [`LogVolume::shrink`].
 pub fn resize(
     volume: &Volume<Lfs>,
     wanted: Wanted,
@@ -180,6 +188,10 @@ pub fn resize(
             device.geometry().size_bytes
         }
     };
+    if size_bytes >= SIZE_LIMIT_BYTES {
+        let (size, limit) = (Bytes(size_bytes), Bytes(SIZE_LIMIT_BYTES));
+        return Err(refuse(format!("{size} is too large: a volume has less than {limit}")));
+    }
     // A crash may have left the superblock of a volume that had become smaller.
     let is_smaller = size_bytes < has_bytes || size_bytes == has_bytes && has_left;
     let changed = if is_smaller {
@@ -203,17 +215,16 @@ pub fn resize(
                 Bytes(u64::from(segment_bytes))
             )))
         }
-        Err(e @ FsError::Invalid(_)) => Err(refuse(e.to_string())),
-        Err(e @ FsError::NotPermitted(_)) => Err(not_while_kept(&e)),
+        Err(FsError::Invalid(why)) => Err(refuse(why.to_owned())),
+        Err(FsError::NotPermitted(why)) if is_smaller => Err(not_now(format!("{why}: {DELETE_FIRST}"))),
+        Err(FsError::NotPermitted(why)) => Err(not_now(why.to_owned())),
         Err(e) => Err(OpError::from(&e)),
     }
 }
 
-/// Snapshots and clones lie where they lie; automatic states give way.
-fn not_while_kept(error: &FsError) -> OpError {
-    let refused = OpError::from(error);
-    let advice = "'firn snapshot PATH --list' and 'firn clone PATH --list' show them, --delete removes one";
-    OpError { message: format!("{}; {advice}", refused.message), ..refused }
+/// The volume could have that size in another condition.
+fn not_now(message: String) -> OpError {
+    OpError { errno: Some(NOT_NOW.to_owned()), ..OpError::new(ErrorKind::Failed, message) }
 }
 
 /// Why the volume cannot become that small.

@@ -147,9 +147,10 @@ fn answer<T: serde::de::DeserializeOwned>(client: &mut Client, op: &str, argumen
 
 fn failure_of(error: &ClientError) -> Failure {
     match error {
-        ClientError::Refused(refused) if refused.kind == ErrorKind::UnknownOp => Failure::failed(
-            "this mount cannot be checked: it is in memory, or its daemon is an older version",
-        ),
+        ClientError::Refused(refused) if refused.kind == ErrorKind::UnknownOp => {
+            Failure::new(Exit::Refused, "this volume has no log, so it cannot be checked while it is mounted")
+                .advise("'firn fsck' checks a Fast File System that is not mounted; if this volume has a log, mount it with this version of firn")
+        }
         ClientError::NotMounted(_) => Failure::new(Exit::NotAVolume, error.to_string())
             .advise("'firn fsck' checks a volume that is not mounted"),
         _ => Failure::failed(error.to_string()),

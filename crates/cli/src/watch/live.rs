@@ -42,6 +42,14 @@ impl Live {
         Ok(Self { client, mount, state: State::default(), interval, due, is_paused, has_step })
     }
 
+    /// Whether the volume has a log, which can be watched.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn has_log(&mut self) -> Result<bool, ClientError> {
+        Ok(self.client.call("help", json!({}))?.get(WATCH_OP).is_some())
+    }
+
     fn ask<T: DeserializeOwned>(&mut self, op: &str, arguments: Value) -> Result<T, ClientError> {
         self.client.ask(op, arguments)
     }
@@ -98,10 +106,6 @@ impl Feed for Live {
             Err(error) if self.state.last.is_some() && has_ended(&error) => {
                 Ok(Step::End(format!("{} was unmounted", self.mount.mountpoint.display())))
             }
-            Err(ClientError::Refused(refused)) if refused.kind == ErrorKind::UnknownOp => Err(format!(
-                "{} has no log to watch (in memory, Fast File System), or its daemon is an older version",
-                self.mount.mountpoint.display()
-            )),
             Err(error) => Err(error.to_string()),
         }
     }

@@ -13,7 +13,7 @@ mod view;
 
 use crate::color;
 use crate::completion::values;
-use crate::failure::{Done, Failure};
+use crate::failure::{Done, Exit, Failure};
 use crate::interrupt;
 use crate::output::Output;
 use crate::target::{self, Target};
@@ -21,6 +21,7 @@ use crate::tell::tell;
 use clap::Args;
 use firnfs::clean::Policy;
 use firnfs::clean::names::split_parameter;
+use firnfs_fuse::control::ClientError;
 use firnfs_fuse::mount::table::{self, Mount};
 use firnfs_watch::feed::{Feed, Step};
 use firnfs_watch::line;
@@ -76,8 +77,8 @@ pub struct WatchArgs {
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
     pub interval: Duration,
     /// End after N looks
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
-    pub count: u64,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
     /// Print one JSON object a line, for programs
     #[arg(long)]
     pub json: bool,
@@ -130,8 +131,15 @@ pub fn run(args: &WatchArgs, output: &mut Output) -> Done {
             Failure::usage("--html makes a page of a recording").advise("record first: --record FILE")
         );
     }
+    let failed = |error: ClientError| Failure::failed(error.to_string());
+    let mut live = Live::new(mount.clone(), args.interval).map_err(failed)?;
+    if !live.has_log().map_err(failed)? {
+        let message = format!("{} has no log to watch", mount.mountpoint.display());
+        return Err(Failure::new(Exit::Refused, message).advise(
+            "only log-structured volumes on a device have one; if this is one, mount it with this version of firn",
+        ));
+    }
     let file = args.record.as_deref().map(|path| new_file(path, Some(&mount))).transpose()?;
-    let live = Live::new(mount, args.interval).map_err(|error| Failure::failed(error.to_string()))?;
     show_recorded(live, file, args, output)
 }
 
@@ -202,7 +210,7 @@ impl<'a> Simulation<'a> {
         let args = WatchArgs {
             path: PathBuf::new(),
             interval: Duration::from_secs(1),
-            count: 0,
+            count: None,
             json: self.json,
             policy: Vec::new(),
             record: self.args.record.clone(),
@@ -234,8 +242,8 @@ fn show(feed: &mut dyn Feed, args: &WatchArgs, output: &mut Output) -> Done {
     let ended = if let Some(address) = args.web {
         serve(feed, address, args, output, &interrupted)?
     } else if is_shown_on_terminal(args.json) {
-        terminal::show(feed, screen(args), args.count, &interrupted)
-            .map_err(|e| Failure::failed(format!("cannot use the terminal: {e}")))?
+        terminal::show(feed, screen(args), args.count.unwrap_or(0), &interrupted)
+            .map_err(|e| Failure::system("cannot use the terminal", &e))?
     } else {
         lines(feed, args, output, &interrupted)?
     };
@@ -289,7 +297,7 @@ fn serve(
     output: &mut Output,
     interrupted: &AtomicBool,
 ) -> Done<Ended> {
-    let failed = |e: std::io::Error| Failure::failed(format!("cannot serve a page on {address}: {e}"));
+    let failed = |e: std::io::Error| Failure::system(format_args!("cannot serve a page on {address}"), &e);
     let mut server = Server::bind(address).map_err(failed)?;
     server.start().map_err(failed)?;
     let url = server.url();
@@ -324,7 +332,7 @@ fn each(
             Err(why) => return Ok(Ended::Failed(why)),
         }
         used += 1;
-        if !use_it(feed.state())? || args.count > 0 && used >= args.count {
+        if !use_it(feed.state())? || args.count.is_some_and(|count| used >= count) {
             return Ok(Ended::Quit);
         }
     }
@@ -353,6 +361,13 @@ mod tests {
         );
         assert!(!why.contains(';') && !why.contains('('), "one part of a message: {why}");
         assert!(policy("windowed:9").unwrap_err().contains("from 0 to 1"));
+    }
+
+    #[test]
+    fn a_count_of_no_looks_is_refused() {
+        use clap::Parser;
+        let parsed = |count| crate::args::Cli::try_parse_from(["firn", "watch", "/mnt", "--count", count]);
+        assert!(parsed("1").is_ok() && parsed("0").is_err());
     }
 
     #[test]

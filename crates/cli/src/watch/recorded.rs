@@ -122,7 +122,7 @@ fn lines(replay: &mut Replay<BufReader<File>>, args: &WatchArgs, output: &mut Ou
     let mut number = 0;
     while print(output, args.json, replay.state(), number)? {
         number += 1;
-        if args.count > 0 && number >= args.count || !replay.next_tick() {
+        if args.count.is_some_and(|count| number >= count) || !replay.next_tick() {
             break;
         }
     }

@@ -15,6 +15,9 @@ fn each_kind_of_failure_is_one_line_with_its_exit_code() {
         let line = refused(&[command, &at("text")], 3);
         assert!(line.contains("not a firnfs volume"), "{line}");
     }
+    std::fs::write(at("long"), vec![b'x'; 4 << 20]).unwrap();
+    let line = refused(&["log", &at("long")], 3);
+    assert!(line.contains("long: not a firnfs volume; make one"), "no dump of bytes: {line}");
     assert!(refused(&["stat", home.path().to_str().unwrap()], 3).contains("not on a firnfs mount"));
     assert!(refused(&["mkfs", &at("text")], 4).contains("--force"));
     assert!(refused(&["mkfs", &at("new")], 2).contains("--size"));
@@ -66,6 +69,18 @@ fn a_closed_pipe_is_no_error() {
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert_eq!(text(&output.stderr), "");
+}
+
+#[test]
+fn what_a_full_standard_output_does_not_take_is_a_failure_with_a_plain_reason() {
+    let fixture = Fixture::new(&[]);
+    for words in [&["--help"][..], &["--version"], &["mkfs", "--help"], &["stat", &fixture.image()]] {
+        let full = std::fs::File::create("/dev/full").unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_firn")).args(words).stdout(full).output().unwrap();
+        let line = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{words:?}: {line}");
+        assert_eq!(line, "firn: cannot write the result: No space left on device\n", "{words:?}");
+    }
 }
 
 #[test]

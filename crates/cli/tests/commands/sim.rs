@@ -108,6 +108,7 @@ fn a_bad_disk_is_refused_with_its_file_key_and_range() {
     }
     let said = refused(&["sim", "disk", "floppy"], 2);
     assert!(said.contains("neither a name (hp97560, wren4"), "{said}");
+    assert!(said.ends_with("nor a file (No such file or directory)\n"), "{said}");
 }
 
 #[test]

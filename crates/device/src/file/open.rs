@@ -6,7 +6,7 @@
 
 use super::{DeepReads, Target};
 use crate::buffer::{ALIGN_BYTES, AlignedBuf};
-use crate::error::DeviceError;
+use crate::error::{DeviceError, plain_reason};
 use crate::request::Geometry;
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, SeekFrom, StatxFlags};
 use rustix::io::Errno;
@@ -378,7 +378,7 @@ fn open_error(path: &Path, options: &FileOptions, error: Errno) -> OpenError {
 }
 
 fn system(path: &Path, action: &'static str, error: &std::io::Error) -> OpenError {
-    OpenError::System { path: path.into(), action, reason: error.to_string() }
+    OpenError::System { path: path.into(), action, reason: plain_reason(error) }
 }
 
 #[cfg(test)]

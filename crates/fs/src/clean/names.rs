@@ -15,6 +15,9 @@ pub const AGELESS_POLICIES: &str = "greedy, fifo, d-choices[:D=10], windowed[:SH
 /// The further text that [`Policy`] can be parsed from, besides [`AGELESS_POLICIES`].
 pub const AGE_THRESHOLD: &str = "age-threshold[:SECONDS=604800] (emptiest of those older)";
 
+/// The most segments that d-choices may draw.
+const D_MAX: u32 = 1_000_000;
+
 /// The default threshold: a week, as in F2FS.
 const AGE_THRESHOLD_S: f64 = 604_800.0;
 
@@ -37,6 +40,19 @@ pub fn number(whole: &str, parameter: Option<&str>, otherwise: f64, max: f64) ->
     value.ok_or_else(|| format!("{whole}: {text} is not a number from 0 to {max}"))
 }
 
+/// The parameter of the name `whole`, a whole number from 1 to `max`; `otherwise` if there is none.
+///
+/// # Errors
+/// What is wrong with it, as text for people.
+pub fn count<N>(whole: &str, parameter: Option<&str>, otherwise: N, max: N) -> Result<N, String>
+where
+    N: Copy + FromStr + PartialOrd + From<u8> + fmt::Display,
+{
+    let Some(text) = parameter else { return Ok(otherwise) };
+    let value = text.parse::<N>().ok().filter(|v| (N::from(1)..=max).contains(v));
+    value.ok_or_else(|| format!("{whole}: {text} is not a whole number from 1 to {max}"))
+}
+
 /// Ages are in grains, which are seconds in the file system.
 impl FromStr for Policy {
     type Err = String;
@@ -50,7 +66,7 @@ impl FromStr for Policy {
             "cost-benefit" => Self::CostBenefit,
             "cost-benefit-youngest" => Self::CostBenefitYoungest,
             "cost-benefit-sqrt" => Self::CostBenefitSqrt,
-            "d-choices" => return Ok(Self::DChoices { d: number(10.0, 1e6)?.max(1.0) as u32 }),
+            "d-choices" => return Ok(Self::DChoices { d: count(text, parameter, 10, D_MAX)? }),
             "windowed" => return Ok(Self::WindowedGreedy { window: number(0.2, 1.0)? }),
             "pooled" => return Ok(Self::PooledRate { weight: number(0.1, 1e9)? }),
             "age-threshold" => return Ok(Self::AgeThreshold { age: number(AGE_THRESHOLD_S, 1e12)? }),
@@ -145,8 +161,8 @@ impl FromStr for PlacementName {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, parameter) = split_parameter(text);
-        let most = MAX_OPEN_LOGS as f64;
-        let logs = || number(text, parameter, most, most).map(|logs| logs.max(1.0) as u8);
+        let most = MAX_OPEN_LOGS as u8;
+        let logs = || count(text, parameter, most, most);
         match (name, parameter) {
             ("one", None) => Ok(Self::One),
             ("split", None) => Ok(Self::Split),
@@ -212,10 +228,14 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused_with_what_there_is() {
-        for text in ["lru", "greedy:1", "windowed:2", "pooled:x", "d-choices:-1", "age-threshold:-1"] {
+        for text in ["lru", "greedy:1", "windowed:2", "pooled:x", "d-choices:2.5", "age-threshold:-1"] {
             assert!(text.parse::<Policy>().is_err(), "{text}");
         }
-        for text in ["one:2", "dac:7", "oracle", "split:3"] {
+        for text in ["d-choices:0", "d-choices:-1", "d-choices:1000001"] {
+            let refused = text.parse::<Policy>().unwrap_err();
+            assert!(refused.ends_with("is not a whole number from 1 to 1000000"), "{refused}");
+        }
+        for text in ["dac:0", "one:2", "dac:7", "oracle", "split:3"] {
             assert!(text.parse::<PlacementName>().is_err(), "{text}");
         }
     }

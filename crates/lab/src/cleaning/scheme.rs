@@ -2,7 +2,7 @@
 
 use super::trace::Trace;
 use super::workload::Workload;
-use firnfs::clean::names::{self, number, split_parameter};
+use firnfs::clean::names::{self, count, number, split_parameter};
 use firnfs::clean::{self, Placement, Policy};
 use std::fmt;
 use std::path::Path;
@@ -115,8 +115,8 @@ impl FromStr for PlacementName {
     fn from_str(text: &str) -> Result<Self, String> {
         match split_parameter(text) {
             ("oracle", logs) => {
-                let most = super::disk::MAX_LOGS as f64;
-                Ok(Self::Oracle(number(text, logs, most, most)?.max(1.0) as u8))
+                let most = super::disk::MAX_LOGS as u8;
+                Ok(Self::Oracle(count(text, logs, most, most)?))
             }
             _ => text.parse().map(Self::Real),
         }
@@ -229,10 +229,10 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused_with_what_there_is() {
-        for text in ["lru", "greedy:1", "windowed:2", "pooled:x", "d-choices:-1", "age-threshold:x"] {
+        for text in ["lru", "greedy:1", "windowed:2", "pooled:x", "d-choices:0", "age-threshold:x"] {
             assert!(text.parse::<PolicyName>().is_err(), "{text}");
         }
-        for text in ["one:2", "dac:7", "oracle:17", "split:3"] {
+        for text in ["one:2", "dac:7", "oracle:0", "oracle:17", "split:3"] {
             assert!(text.parse::<PlacementName>().is_err(), "{text}");
         }
         for text in [

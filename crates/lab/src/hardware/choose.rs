@@ -1,6 +1,7 @@
 //! Disks and machines by name, or by the path of a parameter file.
 
 use crate::error::LabError;
+use firnfs_device::plain_reason;
 use firnfs_sim::CpuModel;
 use firnfs_sim::disk::{DiskParams, library};
 use std::path::Path;
@@ -63,7 +64,8 @@ pub fn find_machine(text: &str) -> Result<CpuModel, LabError> {
 fn file(text: &str, what: &str, names: &str) -> Result<String, LabError> {
     let path = Path::new(text);
     std::fs::read_to_string(path).map_err(|error| {
-        let reason = format!("there is no {what} {text}: neither a name ({names}) nor a file ({error})");
+        let why = plain_reason(&error);
+        let reason = format!("there is no {what} {text}: neither a name ({names}) nor a file ({why})");
         LabError::Setup(reason)
     })
 }

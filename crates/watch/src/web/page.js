@@ -140,12 +140,19 @@
         const tall = value / top * (height - 2);
         context.fillRect(width - (values.length - n) * width / 60, height - tall, width / 60 - 1, tall);
       });
-      if (marks) for (const mark of ["reserve", "low", "high", "idle_target"]) {
-        const y = height - marks[mark] / top * (height - 2);
+      const lines = marks ? ["reserve", "low", "high", "idle_target"] : [];
+      const lineAt = (mark) => height - marks[mark] / top * (height - 2);
+      context.fillStyle = "#ffffff";
+      for (const mark of lines) context.fillRect(0, lineAt(mark), width, 1);
+      context.font = "9px sans-serif";
+      // On a ground of their own, after all lines: on a small volume these lie so close that they would cross labels.
+      for (const mark of lines) {
+        const name = mark.split("_")[0], x = { reserve: 2, low: 45, high: 75, idle_target: 105 }[mark];
+        const y = Math.max(8, lineAt(mark) - 1);
+        context.fillStyle = "#101418";
+        context.fillRect(x - 1, y - 8, context.measureText(name).width + 2, 9);
         context.fillStyle = "#ffffff";
-        context.fillRect(0, y, width, 1);
-        context.font = "9px sans-serif";
-        context.fillText(mark.split("_")[0], { reserve: 2, low: 45, high: 75, idle_target: 105 }[mark], Math.max(8, y - 1));
+        context.fillText(name, x, y);
       }
     }
   };

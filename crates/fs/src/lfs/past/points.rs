@@ -255,20 +255,29 @@ impl Lfs {
         automatic.find(|epoch| !branches.is_origin(*epoch))
     }
 
-    /// Drops all automatic points.
+    /// Refuses to shrink while there are clones or points with names: only a person deletes them.
     ///
     /// # Errors
-    /// `NotPermitted`, with nothing dropped, if there are clones or points with names; `Need`; `Room` until all points are gone.
-    pub(in crate::lfs) fn give_up_history(&mut self) -> Outcome<()> {
+    /// `NotPermitted`; `Need`.
+    pub(in crate::lfs) fn refuse_while_held(&mut self) -> Outcome<()> {
         self.load_rows()?;
         if !self.tables.branches.is_empty() {
-            return Err(FsError::NotPermitted("to shrink a volume that has clones").into());
+            return Err(FsError::NotPermitted("a volume that has clones cannot shrink").into());
         }
-        let points = self.tables.points.list();
-        if points.iter().any(|point| !point.is_automatic && point.dropped_to.is_none()) {
-            return Err(FsError::NotPermitted("to shrink a volume that has snapshots").into());
+        let mut points = self.tables.points.list().iter();
+        if points.any(|point| !point.is_automatic && point.dropped_to.is_none()) {
+            return Err(FsError::NotPermitted("a volume that has snapshots cannot shrink").into());
         }
-        let epochs: Vec<Epoch> = points.iter().map(|point| point.epoch).collect();
+        Ok(())
+    }
+
+    /// Drops all points, none of which has a name.
+    ///
+    /// # Errors
+    /// `Need`; `Room` until all points are gone.
+    pub(in crate::lfs) fn give_up_history(&mut self) -> Outcome<()> {
+        self.load_rows()?;
+        let epochs: Vec<Epoch> = self.tables.points.list().iter().map(|point| point.epoch).collect();
         for epoch in &epochs {
             self.tables.points.begin_drop(*epoch);
         }

@@ -28,7 +28,8 @@ use firnfs_format::checkpoint::{
     BRANCH_BITS, Checkpoint, MAX_SPANS, Point, Span, TableRoot, Tail, UNKNOWN_FEATURES,
 };
 use firnfs_format::superblock::{
-    CHECKPOINT_SLOT_BYTES, FORMAT_VERSION, SIZE_LIMIT_BYTES, SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC, Superblock,
+    CHECKPOINT_SLOT_BYTES, FORMAT_VERSION, NO_MAGIC, SIZE_LIMIT_BYTES, SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC,
+    Superblock,
 };
 use firnfs_format::{DecodeError, Epoch, Incarnation, TimeNs};
 use std::collections::BTreeSet;
@@ -40,7 +41,7 @@ const SPANS_DUE: usize = 16;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotFirnfs {
     /// There is no superblock in any of its places.
-    #[error("not a firnfs volume ({0})")]
+    #[error("not a firnfs volume{}", more_about(.0))]
     NoSuperblock(DecodeError),
     /// Made by another version of the format.
     #[error("format version {0}; this program reads version {FORMAT_VERSION}")]
@@ -56,6 +57,11 @@ pub enum NotFirnfs {
     /// The device failed.
     #[error("{0}")]
     Io(FsError),
+}
+
+/// Why the bytes are no superblock. If nothing there looks like one, there is no more to say.
+fn more_about(why: &DecodeError) -> String {
+    if why.what == NO_MAGIC { String::new() } else { format!(" ({why})") }
 }
 
 /// Reads the superblock, from a replica if the first copy is damaged.

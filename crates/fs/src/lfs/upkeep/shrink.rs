@@ -66,7 +66,7 @@ impl Lfs {
     ///
     /// # Errors
     /// `Need`; `NoSpace` if what the volume holds does not fit; `Invalid` if the volume would not lose a segment, or its size is
-    /// changing already; `NotPermitted` while there are retained points with names; `Room` while the automatic ones are being dropped;
+    /// changing already; `NotPermitted` while there are clones or retained points with names; `Room` while the automatic ones are being dropped;
     /// `ReadOnly`.
     pub fn begin_shrinking(&mut self, size_bytes: u64) -> Outcome<Shrunk> {
         self.standing.refuse()?;
@@ -75,6 +75,7 @@ impl Lfs {
         if geo.segments >= self.geo.segments {
             return Err(FsError::Invalid("size: smaller than the volume by a segment at least").into());
         }
+        self.refuse_while_held()?;
         if size_bytes < self.least_size_bytes() {
             return Err(FsError::NoSpace.into());
         }

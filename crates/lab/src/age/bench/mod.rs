@@ -26,8 +26,13 @@ const FILES_PER_DIRECTORY: u64 = 25;
 const PLAYGROUND: &str = "firn-age-bench";
 const DAY_NS: i64 = 86_400_000_000_000;
 
-/// What a benchmark needs of its caller; each gets a directory.
+/// What a benchmark needs of its caller; most get a directory.
 pub trait Help {
+    /// Called before each file is made, read or overwritten.
+    ///
+    /// # Errors
+    /// The benchmark is to stop.
+    fn go_on(&self) -> Result<(), LabError>;
     /// Makes everything durable.
     ///
     /// # Errors
@@ -125,13 +130,14 @@ pub fn sequential(dir: &Path, file_bytes: u64, runs: u32, help: &mut dyn Help) -
     for run in 0..runs {
         let playground = Playground::make(dir)?;
         let began = Instant::now();
-        let paths = write_files(&playground.0, files, file_bytes, &content)?;
+        let paths = write_files(&playground.0, (files, file_bytes), &content, help)?;
         help.sync(&playground.0)?;
         writes.push(mb_per_s(bytes, began));
         help.cool(&playground.0)?;
         let began = Instant::now();
         let mut buffer = vec![0; content.len()];
         for path in &paths {
+            help.go_on()?;
             let mut file = File::open(path).map_err(LabError::io("open", path))?;
             for at_bytes in (0..file_bytes).step_by(UNIT_BYTES as usize) {
                 let len = (file_bytes - at_bytes).min(UNIT_BYTES) as usize;
@@ -149,9 +155,15 @@ pub fn sequential(dir: &Path, file_bytes: u64, runs: u32, help: &mut dyn Help) -
     Ok(Row { file_bytes, files, bytes, read: Rate::of(&reads), write: Rate::of(&writes) })
 }
 
-fn write_files(root: &Path, files: u64, file_bytes: u64, content: &[u8]) -> Result<Vec<PathBuf>, LabError> {
+fn write_files(
+    root: &Path,
+    (files, file_bytes): (u64, u64),
+    content: &[u8],
+    help: &dyn Help,
+) -> Result<Vec<PathBuf>, LabError> {
     let mut paths = Vec::new();
     for nth in 0..files {
+        help.go_on()?;
         let dir = root.join(format!("{}", nth / FILES_PER_DIRECTORY));
         if nth.is_multiple_of(FILES_PER_DIRECTORY) {
             fs::create_dir(&dir).map_err(LabError::io("make", &dir))?;
@@ -241,6 +253,7 @@ pub fn hot(dir: &Path, paths: &[PathBuf], runs: u32, help: &mut dyn Help) -> Res
         let began = Instant::now();
         bytes = 0;
         for path in paths {
+            help.go_on()?;
             let mut file = File::open(path).map_err(LabError::io("open", path))?;
             loop {
                 let len = file.read(&mut buffer).map_err(LabError::io("read", path))?;
@@ -253,6 +266,7 @@ pub fn hot(dir: &Path, paths: &[PathBuf], runs: u32, help: &mut dyn Help) -> Res
         reads.push(mb_per_s(bytes, began));
         let mut seconds = 0.0;
         for path in paths {
+            help.go_on()?;
             seconds += overwrite(path, &mut buffer)?;
         }
         let began = Instant::now();

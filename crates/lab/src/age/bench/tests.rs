@@ -2,6 +2,7 @@ use super::*;
 use crate::age::replay::{Plan, Posix, replay};
 use crate::age::workload::{Act, Emitter, Event, ROOT};
 use firnfs_workload::{Header, Origin};
+use std::cell::Cell;
 use std::time::{Duration, SystemTime};
 
 /// Counts what it is asked for.
@@ -13,9 +14,17 @@ struct Counting {
     seen: Vec<usize>,
     /// What to do to the files before they are read.
     damages: bool,
+    /// Calls of `go_on` until it refuses; never if it is `None`.
+    stops_after: Option<u32>,
+    asked: Cell<u32>,
 }
 
 impl Help for Counting {
+    fn go_on(&self) -> Result<(), LabError> {
+        let asked = self.asked.replace(self.asked.get() + 1);
+        if self.stops_after == Some(asked) { Err(LabError::Interrupted) } else { Ok(()) }
+    }
+
     fn sync(&mut self, _dir: &Path) -> Result<(), LabError> {
         self.syncs += 1;
         Ok(())
@@ -48,6 +57,25 @@ fn a_sequential_run_has_32_mb_in_directories_of_25_files_and_leaves_nothing() {
     assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0);
     let large = sequential(root.path(), 32 << 20, 1, &mut Counting::default()).unwrap();
     assert_eq!((large.files, large.read.deviation), (1, 0.0));
+}
+
+#[test]
+fn a_run_stops_at_any_file_and_leaves_nothing() {
+    let root = tempfile::tempdir().unwrap();
+    // While files are made, and while they are read.
+    for stops_after in [0, 5, 31, 32, 40] {
+        let mut help = Counting { stops_after: Some(stops_after), ..Counting::default() };
+        let stopped = sequential(root.path(), 1 << 20, 1, &mut help);
+        assert!(matches!(stopped, Err(LabError::Interrupted)), "{stops_after}: {stopped:?}");
+        assert_eq!((help.asked.get(), help.syncs), (stops_after + 1, u32::from(stops_after >= 32)));
+        assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0);
+    }
+    fs::write(root.path().join("hot"), "content").unwrap();
+    for stops_after in [0, 1] {
+        let mut help = Counting { stops_after: Some(stops_after), ..Counting::default() };
+        let stopped = hot(root.path(), &[root.path().join("hot")], 1, &mut help);
+        assert!(matches!(stopped, Err(LabError::Interrupted)), "{stops_after}: {stopped:?}");
+    }
 }
 
 #[test]

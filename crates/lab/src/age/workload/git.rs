@@ -7,13 +7,15 @@
 use super::profile::{Preset, Profile};
 use super::{Act, Counts, Emitter, Event, ROOT};
 use crate::error::LabError;
+use firnfs_device::plain_reason;
 use firnfs_workload::{Header, Origin};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread::JoinHandle;
 
 /// A compiler's temporary files and the objects follow a checkout within this time.
 const BUILD_NS: i64 = 60_000_000_000;
@@ -119,6 +121,8 @@ struct Commit {
 /// The history, oldest commit first.
 struct Log {
     child: Child,
+    /// Reads what git complains of.
+    complaints: Option<JoinHandle<Vec<u8>>>,
     lines: BufReader<ChildStdout>,
     /// The head of the next commit, which ended the one before.
     next_ns: Option<i64>,
@@ -128,6 +132,13 @@ struct Log {
 
 fn strange(line: &[u8]) -> LabError {
     LabError::Setup(format!("git says what cannot be understood: {}", line.escape_ascii()))
+}
+
+/// The last line of what git complained of.
+fn last_of(complaints: &[u8]) -> String {
+    let text = String::from_utf8_lossy(complaints);
+    let last = text.lines().rfind(|line| !line.is_empty()).unwrap_or("git does not say why");
+    last.strip_prefix("fatal: ").unwrap_or(last).to_owned()
 }
 
 impl Log {
@@ -143,9 +154,17 @@ impl Log {
         ]);
         git.args(["--raw", "--no-abbrev", "--no-renames", "-z", "--format=commit %ct %P"]);
         git.args(repository.commits_max.map(|most| format!("--max-count={most}")));
-        let mut child = git.spawn().map_err(|e| tool(&git, e.to_string()))?;
+        git.stderr(Stdio::piped());
+        let mut child = git.spawn().map_err(|e| tool(&git, plain_reason(&e)))?;
         let lines = BufReader::new(child.stdout.take().expect("a pipe"));
-        let mut log = Self { child, lines, next_ns: None, parent: None };
+        let mut errors = child.stderr.take().expect("a pipe");
+        let complaints = std::thread::spawn(move || {
+            let mut text = Vec::new();
+            // What cannot be read is only missing from a message.
+            let _ = errors.read_to_end(&mut text);
+            text
+        });
+        let mut log = Self { child, complaints: Some(complaints), lines, next_ns: None, parent: None };
         if let Some(field) = log.field()? {
             log.next_ns = Some(commit_ns(&field).ok_or_else(|| strange(&field))?);
             // "commit", its time, its parents.
@@ -161,11 +180,11 @@ impl Log {
         self.lines.read_until(0, &mut field).map_err(|e| LabError::Setup(format!("git: {e}")))?;
         if field.is_empty() {
             let status = self.child.wait().map_err(|e| LabError::Setup(format!("git: {e}")))?;
-            return if status.success() {
-                Ok(None)
-            } else {
-                Err(LabError::Setup("git log failed".to_owned()))
-            };
+            if status.success() {
+                return Ok(None);
+            }
+            let complaints = self.complaints.take().and_then(|reader| reader.join().ok()).unwrap_or_default();
+            return Err(LabError::Tool { command: "git log".to_owned(), reason: last_of(&complaints) });
         }
         field.pop_if(|byte| *byte == 0);
         Ok(Some(field))
@@ -206,10 +225,10 @@ fn commit_ns(field: &[u8]) -> Option<i64> {
 /// All files of a commit, with their sizes in bytes.
 fn listed(path: &Path, commit: &str) -> Result<Vec<(Vec<u8>, u64)>, LabError> {
     let mut git = Repository::git(path);
-    git.args(["ls-tree", "-r", "-z", "-l", commit]);
-    let output = git.output().map_err(|e| tool(&git, e.to_string()))?;
+    git.args(["ls-tree", "-r", "-z", "-l", commit]).stderr(Stdio::piped());
+    let output = git.output().map_err(|e| tool(&git, plain_reason(&e)))?;
     if !output.status.success() {
-        return Err(tool(&git, "it failed".to_owned()));
+        return Err(tool(&git, last_of(&output.stderr)));
     }
     let mut files = Vec::new();
     // Mode, type, blob and size in a column; a tab; the path.
@@ -247,7 +266,7 @@ impl Sizes {
     fn start(path: &Path) -> Result<Self, LabError> {
         let mut git = Repository::git(path);
         git.args(["cat-file", "--batch-check=%(objectsize)"]).stdin(Stdio::piped());
-        let mut child = git.spawn().map_err(|e| tool(&git, e.to_string()))?;
+        let mut child = git.spawn().map_err(|e| tool(&git, plain_reason(&e)))?;
         let (ask, answers) = (child.stdin.take(), child.stdout.take().expect("a pipe"));
         Ok(Self { child, ask, answers: BufReader::new(answers) })
     }
