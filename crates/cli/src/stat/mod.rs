@@ -353,7 +353,10 @@ fn all_mounted() -> Done<Vec<Volume>> {
     let asked = once.map(|(_, mount)| {
         let (answers, answer) = mpsc::channel();
         let place = mount.mountpoint.clone();
-        std::thread::spawn(move || answers.send(look(Target::Mounted(mount))));
+        std::thread::spawn(move || {
+            // Nobody may wait for it any more.
+            let _ = answers.send(look(Target::Mounted(mount)));
+        });
         (place, answer)
     });
     let asked: Vec<_> = asked.collect();
