@@ -95,7 +95,7 @@ pub trait LogVolume {
     /// are clean; after a crash before that the volume has the old size or the new one.
     ///
     /// # Errors
-    /// `Invalid` if the volume would not gain a segment; `Io` if the device cannot be that large; `ReadOnly`, `Corrupt`,
+    /// `Invalid` if the volume would not gain a segment; `NotPermitted` if it is frozen; `Io` if the device cannot be that large; `ReadOnly`, `Corrupt`,
     /// `NoSpace` as a checkpoint.
     fn grow(&self, size_bytes: u64) -> Result<SizeChange, FsError>;
 

@@ -188,7 +188,7 @@ fn a_frozen_volume_does_not_grow() {
     let device = growing_device(24 * MIB);
     let volume = Arc::new(mount(&device, Options::default()).0);
     let frozen = volume.freeze().unwrap();
-    assert!(matches!(volume.grow(64 * MIB), Err(FsError::Invalid(_))));
+    assert!(matches!(volume.grow(64 * MIB), Err(FsError::NotPermitted(_))));
     assert_eq!(device.geometry().size_bytes, 24 * MIB);
     drop(frozen);
     assert_eq!(volume.grow(64 * MIB).unwrap().size_bytes, 64 * MIB);
