@@ -28,7 +28,7 @@ step_unit() {
     need attr setfattr
     want chromium chromium
     # Tests on mounts wait half of their time, so there is one more at a time than there are processors.
-    export RUST_TEST_THREADS="${RUST_TEST_THREADS:-$(($(nproc) + 1))}"
+    local -x RUST_TEST_THREADS="${RUST_TEST_THREADS:-$(($(nproc) + 1))}"
     # Mounts of tests that name no transport go through /dev/fuse; those that find most faults in a transport go over io_uring, too.
     TRANSPORT=dev cargo test --workspace --locked
     if [ "$(id -u)" = 0 ] && [ -e /sys/module/fuse/parameters/enable_uring ]; then

@@ -31,11 +31,7 @@ pub fn next_data(file: &File, at_bytes: u64, len_bytes: u64) -> std::io::Result<
 /// # Errors
 /// As the system reports.
 pub fn xattrs_of(path: &Path) -> std::io::Result<Vec<(OsString, Vec<u8>)>> {
-    let list = match grow(|buf| rustix::fs::llistxattr(path, buf)) {
-        Ok(list) => list,
-        Err(Errno::OPNOTSUPP) => return Ok(Vec::new()),
-        Err(e) => return Err(e.into()),
-    };
+    let list = xattr_list_of(path)?;
     let mut names: Vec<&[u8]> = list.split(|&b| b == 0).filter(|name| !name.is_empty()).collect();
     names.sort_unstable();
     let mut out = Vec::with_capacity(names.len());
@@ -49,6 +45,17 @@ pub fn xattrs_of(path: &Path) -> std::io::Result<Vec<(OsString, Vec<u8>)>> {
         }
     }
     Ok(out)
+}
+
+/// The names of all extended attributes, each ended by NUL.
+///
+/// # Errors
+/// As the system reports.
+pub fn xattr_list_of(path: &Path) -> std::io::Result<Vec<u8>> {
+    match grow(|buf| rustix::fs::llistxattr(path, buf)) {
+        Err(Errno::OPNOTSUPP) => Ok(Vec::new()),
+        list => Ok(list?),
+    }
 }
 
 /// Calls with a larger buffer until the answer fits.

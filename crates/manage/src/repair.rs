@@ -41,17 +41,6 @@ pub struct Action {
     pub outcome: Outcome,
 }
 
-impl Action {
-    /// True if asking again would change nothing.
-    fn is_settled(&self) -> bool {
-        match &self.outcome {
-            Outcome::Repaired => false,
-            Outcome::Declined => true,
-            Outcome::Impossible(why) => why == STATES_STAY,
-        }
-    }
-}
-
 /// The result of a repair.
 #[derive(Clone, Debug)]
 pub struct Repaired {
@@ -89,23 +78,32 @@ pub fn repair(
     let (before, mut facts) = examine()?;
     let mut after = before.clone();
     let mut actions: Vec<Action> = Vec::new();
+    // Findings that stay: asking again would change nothing.
+    let mut left: Vec<Finding> = Vec::new();
     let mut rounds = 0;
     while rounds < ROUNDS_MAX {
         let mut agreed: Vec<Finding> = Vec::new();
         for finding in after.findings.iter().filter(|finding| finding.severity() > Severity::Note) {
-            if actions.iter().any(|action| action.is_settled() && action.finding == *finding) {
+            if left.contains(finding) {
                 continue;
             }
             if decide(finding) {
                 agreed.push(finding.clone());
             } else {
+                left.push(finding.clone());
                 actions.push(Action { finding: finding.clone(), outcome: Outcome::Declined });
             }
         }
-        if actions.iter().any(leaves_state) {
+        if left.iter().any(|finding| finding.problem.costs_state()) {
             facts.leave_states();
-            let cannot = |finding| Action { finding, outcome: Outcome::Impossible(STATES_STAY.to_owned()) };
-            actions.extend(agreed.extract_if(.., |finding| needs_accounts(finding)).map(cannot));
+            if agreed.iter().any(|finding| needs_accounts(&finding.problem)) {
+                // What follows from such damage stays with it: names, for example, of a file that cannot be read.
+                let is_of_volume = |f: &mut Finding| !matches!(f.problem, Problem::SuperblockCopy { .. });
+                for finding in agreed.extract_if(.., is_of_volume) {
+                    left.push(finding.clone());
+                    actions.push(Action { finding, outcome: Outcome::Impossible(STATES_STAY.to_owned()) });
+                }
+            }
         }
         if agreed.is_empty() {
             break;
@@ -128,14 +126,15 @@ pub fn repair(
     Ok(Repaired { before, after, actions })
 }
 
-/// Whether a state that cannot be read completely stays: without it the accounts would not be right, and with it nobody knows what is.
-fn leaves_state(action: &Action) -> bool {
-    action.finding.problem.costs_state() && action.outcome == Outcome::Declined
-}
-
-/// Whether a repair of this needs right accounts.
-fn needs_accounts(finding: &Finding) -> bool {
-    finding.problem.is_of_accounts() || finding.lost_bytes > 0
+/// Whether the accounts are right after a repair of this only if they are stated anew: it is about them, or what hung below a record or a
+/// block with pointers is not known. While a state stays that cannot be read completely, nobody knows what they should state.
+fn needs_accounts(problem: &Problem) -> bool {
+    let is_torn = match problem {
+        Problem::Record { .. } => true,
+        Problem::Block { key, .. } => key.level > 0,
+        _ => false,
+    };
+    is_torn || problem.is_of_accounts()
 }
 
 /// Whether the volume has one retained point less.

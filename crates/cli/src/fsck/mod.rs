@@ -68,7 +68,7 @@ files. Copy them from a backup, remove them, write the lost parts anew, or use
 
 A snapshot, automatic state or clone that cannot be read completely stays, and
 reading the damaged part of it fails, unless you agree to its deletion or give
---drop-states. While one stays, wrong accounts cannot be repaired.
+--drop-states. While one stays, damage that makes the accounts wrong does, too.
 
 --salvage needs neither superblocks nor checkpoints nor tables. It only reads IMAGE.
 The new image has the newest files, and no states of the past; what of those can

@@ -10,7 +10,7 @@ use crate::progress::Bar;
 use crate::sizes::{Bytes, Count, parse_size};
 use clap::Args;
 use firnfs::FsError;
-use firnfs::lfs::{self, MkfsOptions, Options};
+use firnfs::lfs::{MkfsOptions, Options};
 use firnfs::vfs::AtimeMode;
 use firnfs_device::{Clock, Device, FileDevice, FileOptions, SystemClock};
 use firnfs_format::TimeNs;
@@ -24,8 +24,6 @@ use std::sync::Arc;
 
 /// Blocks of the disk, as long as it is not known.
 const PHYSICAL_BLOCK_BYTES: u32 = 4096;
-/// A size at which an empty volume can be made with any segments: 28 of the largest are 1.75 GiB.
-const ENOUGH_MIB: u64 = 4 << 10;
 
 /// Arguments of `firn receive`.
 #[derive(Args, Debug)]
@@ -188,23 +186,14 @@ fn new_image(args: &ReceiveArgs, header: &StreamHeader) -> Done<FileDevice> {
 
 /// Refuses a size that is too small for an empty volume with these segments, and says which one is not.
 fn check_size(options: &MkfsOptions) -> Done {
-    let makes = |size_mib: u64| {
-        let options = MkfsOptions { size_bytes: size_mib << 20, ..options.clone() };
-        lfs::mkfs(&options).is_ok()
-    };
-    let Err(error) = lfs::mkfs(options) else { return Ok(()) };
-    if options.size_bytes >= ENOUGH_MIB << 20 || !makes(ENOUGH_MIB) {
-        return Err(mkfs::impossible(&error));
-    }
-    let sizes: Vec<u64> = (0..ENOUGH_MIB).collect();
-    let least_mib = sizes.partition_point(|size_mib| !makes(*size_mib));
+    let Some(least_bytes) = mkfs::least_log(options, None)? else { return Ok(()) };
     let (size, segment) = (Bytes(options.size_bytes), Bytes(options.segment_bytes.into()));
-    let least = Bytes((least_mib as u64) << 20);
+    let least = Bytes(least_bytes);
     let message = format!(
         "{size} is too small: the segments of {segment} of the volume that was sent need at least {least}"
     );
-    Err(Failure::usage(message)
-        .advise(format!("use --size {least_mib}M or more; what was sent has to fit, too")))
+    let advice = format!("use --size {}M or more; what was sent has to fit, too", least_bytes >> 20);
+    Err(Failure::usage(message).advise(advice))
 }
 
 /// What to do if a stream does not fit.

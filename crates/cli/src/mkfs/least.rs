@@ -18,23 +18,28 @@ const FAST_TRIED_BYTES: u64 = 64 << 20;
 /// The smallest segment.
 const SEGMENT_MIN_BYTES: u32 = 256 << 10;
 
+/// The smallest size of a log with these options, in bytes; `None` if their size will do.
+///
+/// # Errors
+/// Usage: they make no log of any size.
+pub fn least_log(options: &MkfsOptions, data_logs: Option<u8>) -> Done<Option<u64>> {
+    let makes =
+        |size_bytes| lfs::mkfs_with_logs(&MkfsOptions { size_bytes, ..options.clone() }, data_logs).map(drop);
+    let Err(error) = makes(options.size_bytes) else { return Ok(None) };
+    if options.size_bytes >= ENOUGH_BYTES || makes(ENOUGH_BYTES).is_err() {
+        return Err(impossible(&error));
+    }
+    Ok(Some(least_bytes((LOG_STEP_BYTES, ENOUGH_BYTES), |size_bytes| makes(size_bytes).is_ok())))
+}
+
 /// Refuses options that make no log; if only the size is too small, says which one is not.
 ///
 /// # Errors
 /// Usage.
 pub fn check_log(options: &MkfsOptions, data_logs: Option<u8>) -> Done {
-    let makes = |size_bytes, segment_bytes| {
-        let options = MkfsOptions { size_bytes, segment_bytes, ..options.clone() };
-        lfs::mkfs_with_logs(&options, data_logs).map(drop)
-    };
-    let Err(error) = makes(options.size_bytes, options.segment_bytes) else { return Ok(()) };
-    if options.size_bytes >= ENOUGH_BYTES || makes(ENOUGH_BYTES, options.segment_bytes).is_err() {
-        return Err(impossible(&error));
-    }
-    let least = least_bytes((LOG_STEP_BYTES, ENOUGH_BYTES), |size_bytes| {
-        makes(size_bytes, options.segment_bytes).is_ok()
-    });
-    let advice = if makes(options.size_bytes, SEGMENT_MIN_BYTES).is_ok() {
+    let Some(least) = least_log(options, data_logs)? else { return Ok(()) };
+    let of_small_segments = MkfsOptions { segment_bytes: SEGMENT_MIN_BYTES, ..options.clone() };
+    let advice = if lfs::mkfs_with_logs(&of_small_segments, data_logs).is_ok() {
         format!("use --size {}M, or --segment-size 256K", least / LOG_STEP_BYTES)
     } else {
         format!("use --size {}M or more", least / LOG_STEP_BYTES)

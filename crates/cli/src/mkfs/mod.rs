@@ -28,6 +28,7 @@ use firnfs_format::checkpoint::Retention;
 use firnfs_format::superblock::LOG_START_BYTES;
 use firnfs_volume::Volume;
 use from_dir::{Survey, Totals};
+pub use least::least_log;
 use plan::MkfsPlan;
 pub use plan::open_failed;
 use serde::Serialize;

@@ -8,11 +8,10 @@ use super::super::place::Place;
 use super::super::service::{MODES_OP, ModesRequest};
 use super::super::states::{HISTORY_DIR, State, failure_of};
 use crate::failure::{Done, Failure};
-use crate::sources::{next_data, xattrs_of};
+use crate::sources::{next_data, xattr_list_of, xattrs_of};
 use firnfs_fuse::control::Client;
 use firnfs_fuse::mount::table::Mount;
 use rustc_hash::FxHashMap;
-use rustix::io::Errno;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -21,8 +20,6 @@ use std::path::Path;
 /// Bytes of content that are compared at a time.
 const COMPARED_BYTES: u64 = 1 << 20;
 const PERMISSIONS: u32 = 0o7777;
-/// The longest list that Linux gives, in bytes.
-const XATTR_LIST_MAX: usize = 64 << 10;
 
 /// How the full permissions of a tree's files are known.
 #[derive(Clone, Copy, Debug)]
@@ -106,19 +103,10 @@ fn is_same_data(old: &File, new: &File, len_bytes: u64) -> io::Result<bool> {
 /// True if two files have the same extended attributes and ACLs. False, too, if they cannot be read.
 pub fn has_same_xattrs(old: &Path, new: &Path) -> bool {
     // A state lists the name of an ACL that it withholds. So an ACL that is gone now makes the old list longer.
-    let [Ok(old_len), Ok(new_len)] = [old, new].map(len_of_names) else { return false };
-    if old_len == 0 && new_len == 0 {
+    let [Ok(old_list), Ok(new_list)] = [old, new].map(xattr_list_of) else { return false };
+    if old_list.is_empty() && new_list.is_empty() {
         return true;
     }
     let [Ok(old_all), Ok(new_all)] = [old, new].map(xattrs_of) else { return false };
-    old_len == new_len && old_all == new_all
-}
-
-/// Bytes of the list of a file's extended attributes.
-fn len_of_names(path: &Path) -> Result<usize, Errno> {
-    let mut list = vec![0_u8; XATTR_LIST_MAX];
-    match rustix::fs::llistxattr(path, &mut list[..]) {
-        Err(Errno::OPNOTSUPP) => Ok(0),
-        len => len,
-    }
+    old_list.len() == new_list.len() && old_all == new_all
 }

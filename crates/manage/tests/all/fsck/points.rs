@@ -118,6 +118,20 @@ fn a_point_that_is_not_given_up_stays_with_all_that_can_be_read_of_it() {
     assert_eq!(points_of(&fixture), [("first".to_owned(), 1)]);
 }
 
+/// Without right accounts nothing is freed, and no name is taken from a file that cannot be read.
+#[test]
+fn a_repair_that_leaves_a_point_leaves_what_hangs_on_damaged_records() {
+    let fixture = with_points();
+    fixture.damage(&blocks_of_second(&fixture, BLOCKS)[3].1);
+    fixture.damage(&fixture.record_ptr(fixture.ino("dir/sub")));
+    let (codes, before) = (fixture.codes(), fixture.read(0, SIZE_BYTES as usize));
+    let leave = &mut |finding: &Finding| !finding.problem.costs_state();
+    let left = repair(&fixture.device, &clock(), leave, &mut |_| {}).unwrap();
+    assert!(left.actions.iter().all(|action| action.outcome != Outcome::Repaired), "{:#?}", left.actions);
+    assert!(fixture.codes() == codes && fixture.read(0, SIZE_BYTES as usize) == before);
+    assert!(fixture.repair().after.is_clean());
+}
+
 #[test]
 fn a_damaged_block_of_pointers_of_a_point_costs_that_point_alone() {
     let fixture = with_points();
