@@ -1,5 +1,6 @@
 //! A volume on a memory device, through the blocking driver.
 
+use firnfs::FsError;
 use firnfs::inode::Kind;
 use firnfs::lfs::{Lfs, MkfsOptions, Options};
 use firnfs::store::Scope;
@@ -8,7 +9,7 @@ use firnfs_device::{Device, MemDevice};
 use firnfs_format::{InodeNo, TimeNs};
 use firnfs_manage::{format, open};
 use firnfs_sim::VirtualClock;
-use firnfs_volume::Volume;
+use firnfs_volume::{Volume, never_waiting};
 use std::sync::Arc;
 
 const CALLER: Caller = Caller { uid: 0, gid: 0, umask: 0o022 };
@@ -84,6 +85,29 @@ fn written_data_is_there_after_a_clean_unmount_and_after_a_crash() {
             }
         }
     }
+}
+
+/// The caller hands all of it to a thread that may wait. A part would be a short write that no program asked for.
+#[test]
+fn a_write_that_would_wait_after_a_part_is_done_as_a_whole_by_who_may_wait() {
+    let device: Arc<dyn Device> = Arc::new(MemDevice::new(64 << 20));
+    format(&*device, &mkfs_options(64 << 20)).unwrap();
+    let volume = mount(&device, Options::default());
+    let ino = create(&volume, InodeNo::ROOT, "file", Kind::Regular);
+    let before = pattern(1, 3_000_000);
+    volume.write_all(ino, 0, &before, false).unwrap();
+    volume.close().unwrap();
+    drop(volume);
+    let volume = mount(&device, Options::default());
+    // The first operation takes a MiB of whole blocks, for which this read brings the map. The rest is less than a block, whose old content is needed.
+    volume.read(ino, 2 << 20, &mut [0; 1]).unwrap();
+    let new = pattern(2, (1 << 20) + 100);
+    let write = || volume.write(ino, 0, &new, false);
+    assert_eq!(never_waiting(write), Err(FsError::WouldWait));
+    assert_eq!(write(), Ok(new.len()));
+    let mut expected = before;
+    expected[..new.len()].copy_from_slice(&new);
+    assert!(content(&volume, ino) == expected);
 }
 
 #[test]

@@ -332,8 +332,8 @@ impl<S: Engine> Volume<S> {
         result
     }
 
-    /// Writes `bytes`; returns how many were written. As with write(2), the count is short if an error came after the first
-    /// byte; a caller that writes the rest meets the error.
+    /// Writes `bytes`; returns how many were written. As with write(2), the count is short if an error other than `WouldWait` came after
+    /// the first byte; a caller that writes the rest meets the error.
     ///
     /// # Errors
     /// `NoSpace`, `OverQuota`, and those of `Vfs::write`, if nothing was written.
@@ -364,6 +364,8 @@ impl<S: Engine> Volume<S> {
             let rest = &bytes[done..bytes.len().min(done + PREPARED_BYTES_MAX)];
             match self.write_some(is_exempt, ino, at_bytes.saturating_add(done as u64), rest, kill_set_id) {
                 Ok(written) => done += written,
+                // Another thread does the same again, the part that is done as well: no program asked for a part.
+                Err(FsError::WouldWait) => return Err(FsError::WouldWait),
                 Err(_) if done > 0 => break,
                 Err(e) => return Err(e),
             }
