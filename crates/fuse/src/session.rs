@@ -11,6 +11,7 @@ mod operations;
 
 use crate::adapter::{Adapter, Handler, MAX_WRITE_BYTES, PROBE_NAME, Settings, never_waits_at_its_end};
 use crate::beside::Beside;
+use crate::company::may_be_preferred;
 use crate::control::{Registry, Server};
 use crate::counters::RequestCount;
 use crate::device::{DeviceTransport, TransportError};
@@ -221,11 +222,12 @@ impl<S: Engine + 'static> Session<S> {
         self.before_close.push(Box::new(hook));
     }
 
-    /// Serves until unmounted, then closes the volume. `ready` runs once the mount answers.
+    /// Serves until unmounted, then closes the volume. `ready` runs once the mount answers; it is told whether this process should stay
+    /// in the session of the program that started it ([`crate::company`]).
     ///
     /// # Errors
     /// The transport or the close of the volume failed; the mount is gone in any case.
-    pub fn serve(self, ready: impl FnOnce()) -> Result<(), SessionError> {
+    pub fn serve(self, ready: impl FnOnce(bool)) -> Result<(), SessionError> {
         let Self { adapter, transport, uring, request, config, registry, beside, release, before_close } =
             self;
         let mut server = start_control(&request, registry, &beside).inspect_err(|_| {
@@ -331,7 +333,7 @@ fn serve_with_helpers<S: Engine + 'static>(
     (transport, uring): (&DeviceTransport, Option<UringTransport>),
     request: &MountRequest,
     config: SessionConfig,
-    ready: impl FnOnce(),
+    ready: impl FnOnce(bool),
 ) -> Result<(), SessionError> {
     let stop = AtomicBool::new(false);
     let signals = if config.handle_signals { Signals::new([SIGTERM, SIGINT, SIGHUP]).ok() } else { None };
@@ -347,7 +349,7 @@ fn serve_with_helpers<S: Engine + 'static>(
             serve_requests(uring, transport, &**adapter, how, || adapter.set_over_uring(false))
         });
         probe_open(adapter, mountpoint);
-        ready();
+        ready(adapter.is_over_uring() && may_be_preferred());
         let served = serving.join().unwrap_or(Err(TransportError::Panicked));
         stop.store(true, Ordering::SeqCst);
         volume.wake();

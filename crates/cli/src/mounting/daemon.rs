@@ -80,16 +80,21 @@ pub fn direct_messages(log: Option<&Path>) -> Done {
     rustix::stdio::dup2_stderr(&messages).map_err(not_detached)
 }
 
-/// In the daemon, after [`direct_messages`]: tells the waiting process, and detaches from the terminal.
+/// In the daemon, after [`direct_messages`]: tells the waiting process, and detaches from the terminal, and from its session unless
+/// `stays_in_session`.
 ///
 /// Not before the mount works: an automount that waits for it lets nobody through but processes of the group of the one that it has asked.
 ///
 /// # Errors
 /// `/dev/null` cannot be opened.
-pub fn detach() -> Done {
+pub fn detach(stays_in_session: bool) -> Done {
     let null = null()?;
-    // The end of the terminal's session shall not end the daemon. This fails only for a process that leads its group already, which is as good.
-    let _leader_already = rustix::process::setsid();
+    // Neither keys nor the end of the terminal's session shall end the daemon: both signal the group in the foreground. These fail only for a
+    // process that leads its group already, which is as good.
+    let _leader_already = match stays_in_session {
+        true => rustix::process::setpgid(None, None),
+        false => rustix::process::setsid().map(drop),
+    };
     report(&Report::Ready);
     DETACHED.store(true, Ordering::SeqCst);
     let redirected = rustix::stdio::dup2_stdin(&null).and_then(|()| rustix::stdio::dup2_stdout(&null));

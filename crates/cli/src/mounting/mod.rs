@@ -101,14 +101,14 @@ fn serve<S: Operations>(volume: Arc<Volume<S>>, source: PathBuf, plan: &MountPla
     std::env::set_current_dir("/")
         .map_err(|e| Failure::io("cannot change to", std::path::Path::new("/"), &e))?;
     let mut detached = Ok(());
-    let served = session.serve(|| {
+    let served = session.serve(|stays_in_session| {
         if !plan.daemon {
             begin();
             return notify::ready(&plan.mountpoint);
         }
         detached = daemon::direct_messages(plan.log.as_deref()).and_then(|()| {
             begin();
-            daemon::detach()
+            daemon::detach(stays_in_session)
         });
     });
     served.map_err(|e| failure_of(&e))?;

@@ -62,7 +62,7 @@ impl Served {
             SessionConfig { transport, threads: 2, settings: Settings::default(), handle_signals: false };
         let session = Session::mount(Arc::new(volume), request, config).unwrap();
         let (ready, is_ready) = mpsc::channel();
-        let serving = std::thread::spawn(move || session.serve(move || ready.send(()).unwrap()));
+        let serving = std::thread::spawn(move || session.serve(move |_| ready.send(()).unwrap()));
         is_ready.recv().unwrap();
         Self { _directory: directory, mnt, serving: Some(serving) }
     }

@@ -2,8 +2,10 @@
 
 use crate::common::{
     Kind, Mount, can_mount, complaint, eventually, firn, firn_json, firn_ok, is_root, pattern, shell,
+    write_synced,
 };
-use rustix::process::{Signal, kill_process};
+use firnfs_fuse::company::may_be_preferred;
+use rustix::process::{Pid, Signal, getpgid, getpriority_process, getsid, kill_process};
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -349,6 +351,65 @@ fn a_daemon_that_is_confined_to_one_processor_stays_there_and_serves_callers_on_
             assert!(status.contains("Cpus_allowed_list:\t0\n"), "{transport}: {status}");
         }
         mount.remount_image();
+    }
+}
+
+/// What the end of the terminal's session signals, and Ctrl-C, is the group in the foreground.
+#[test]
+fn the_daemon_outlives_the_terminal_on_which_it_was_started() {
+    if !can_mount() {
+        return;
+    }
+    for transport in transports() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("mnt");
+        let path = path.to_str().unwrap();
+        let program = env!("CARGO_BIN_EXE_firn");
+        let start =
+            format!("mkdir mnt; script -qec '{program} mount --memory 64M mnt --transport {transport}' log");
+        shell(directory.path(), &start);
+        // A signal would unmount it, which takes a moment.
+        std::thread::sleep(Duration::from_millis(300));
+        shell(directory.path(), "echo text > mnt/file; grep -q text mnt/file");
+        let served = firn_json(&["stat", path, "--json"])["transport"].as_str().map(str::to_owned);
+        firn_ok(&["umount", path]);
+        let name = if *transport == "uring" { "io_uring" } else { "/dev/fuse" };
+        assert_eq!(served.as_deref(), Some(name));
+    }
+}
+
+#[test]
+fn threads_of_queues_are_preferred_and_only_then_the_daemon_stays_in_the_session() {
+    if !can_mount() {
+        return;
+    }
+    for transport in transports() {
+        let mount = mount(Kind::Image, transport);
+        // Over io_uring another thread waits for the device.
+        write_synced(&mount.path("file"), b"text");
+        let daemon = mount.daemon_pid();
+        let processors = |thread: &Path| {
+            let status = fs::read_to_string(thread.join("status")).unwrap();
+            status.lines().find(|line| line.starts_with("Cpus_allowed:")).unwrap().to_owned()
+        };
+        let all = processors(&Path::new("/proc").join(daemon.as_raw_nonzero().to_string()));
+        let is_preferred = *transport == "uring" && may_be_preferred();
+        assert_eq!(getsid(Some(daemon)).unwrap() == getsid(None).unwrap(), is_preferred, "{transport}");
+        assert_eq!(getpgid(Some(daemon)).unwrap(), daemon, "not in a group with the program that mounts");
+        let (mut queues, mut waiting) = (0, 0);
+        for entry in fs::read_dir(format!("/proc/{}/task", daemon.as_raw_nonzero())).unwrap() {
+            let thread = entry.unwrap().path();
+            let name = fs::read_to_string(thread.join("comm")).unwrap();
+            let id = thread.file_name().unwrap().to_str().unwrap().parse().unwrap();
+            let nice = getpriority_process(Pid::from_raw(id)).unwrap();
+            let (is_queue, waits) = (name.starts_with("firn-fuse/"), name.starts_with("firn-fuse-wait"));
+            let expected = if (is_queue || waits) && is_preferred { -10 } else { 0 };
+            assert_eq!(nice, expected, "{transport}: {name}");
+            assert!(is_queue || processors(&thread) == all, "{transport}: {name} is pinned");
+            queues += usize::from(is_queue);
+            waiting += usize::from(waits);
+        }
+        assert_eq!((queues > 0, waiting > 0), (*transport == "uring", *transport == "uring"), "{transport}");
     }
 }
 

@@ -14,6 +14,7 @@ mod ring;
 mod slot;
 
 use crate::adapter::{Handler, MAX_WRITE_BYTES};
+use crate::company;
 use crate::device::{DeviceTransport, TransportError};
 use crate::wakeful::{PAUSE, Wakeful};
 use crate::wire::Reply;
@@ -117,12 +118,13 @@ impl UringTransport {
     pub fn serve(self, device: &DeviceTransport, handler: &dyn Handler) -> Result<(), TransportError> {
         let mailbox = |ring: &QueueRing| Mailbox { answered: Mutex::default(), waker: ring.waker() };
         let queues = self.rings.iter().map(mailbox).collect();
+        let allowed = sched_getaffinity(None).map_err(|errno| TransportError::Ring(errno.into()))?;
         let shared = Shared {
             handler,
-            pool: Pool::default(),
+            pool: Pool::on(allowed),
             queues,
             registration: Registration::default(),
-            allowed: sched_getaffinity(None).map_err(|errno| TransportError::Ring(errno.into()))?,
+            allowed,
             wakeful: Wakeful::default(),
             outcome: Mutex::new(Ok(())),
             is_over: AtomicBool::new(false),
@@ -188,6 +190,7 @@ impl Shared<'_> {
         work: &'scope Work<'scope>,
     ) -> std::io::Result<()> {
         pin_to(number, &self.allowed);
+        company::prefer_this_thread();
         let mut beside = slot::reply_beside();
         let mut arrived = Vec::new();
         self.registration.report(ring.register(&mut arrived));

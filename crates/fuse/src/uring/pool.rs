@@ -7,6 +7,7 @@
 use super::slot::{Slot, reply_beside};
 use crate::wire::Reply;
 use parking_lot::{Condvar, Mutex};
+use rustix::thread::{CpuSet, sched_setaffinity};
 use std::collections::VecDeque;
 use std::thread::Scope;
 use std::time::Duration;
@@ -40,9 +41,15 @@ struct State {
 pub(super) struct Pool {
     state: Mutex<State>,
     changed: Condvar,
+    allowed: Option<CpuSet>,
 }
 
 impl Pool {
+    /// Its threads run on these processors.
+    pub fn on(allowed: CpuSet) -> Self {
+        Self { allowed: Some(allowed), ..Self::default() }
+    }
+
     /// Hands a request over; `work` is what each thread does with one.
     pub fn give<'scope>(
         &'scope self,
@@ -73,6 +80,12 @@ impl Pool {
     }
 
     fn run(&self, work: &Work<'_>) {
+        // The thread of a queue, which has started this one, is pinned to its processor.
+        if let Some(allowed) = &self.allowed
+            && let Err(errno) = sched_setaffinity(None, allowed)
+        {
+            tracing::debug!("a thread for requests that wait stays on one processor: {errno}");
+        }
         let mut beside = reply_beside();
         let mut state = self.state.lock();
         loop {
