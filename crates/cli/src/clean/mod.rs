@@ -19,6 +19,7 @@ use cleaner::{Cleaner, Pass};
 use firnfs::clean::Policy;
 use firnfs::clean::names::{AGE_THRESHOLD, AGELESS_POLICIES};
 use firnfs_fuse::control::{Client, ClientError, ErrorKind};
+use firnfs_fuse::mount::table::{Mount, firnfs_mounts};
 use serde::{Serialize, Serializer};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -306,9 +307,13 @@ fn is_closing(error: &ClientError) -> bool {
     matches!(error, ClientError::Refused(refused) if refused.kind == ErrorKind::Closing)
 }
 
-/// Whether the mount still exists and its daemon is alive.
-fn is_mounted(mount: &firnfs_fuse::mount::table::Mount) -> bool {
-    Client::for_mount(mount).is_ok()
+/// Whether the mount still exists and its daemon is alive. Another mount may have its device number by now, and with that its socket's name.
+fn is_mounted(mount: &Mount) -> bool {
+    let is_it = |other: &Mount| {
+        (other.device, &other.mountpoint, &other.source) == (mount.device, &mount.mountpoint, &mount.source)
+    };
+    let is_listed = firnfs_mounts().map_or(true, |mounts| mounts.iter().any(is_it));
+    is_listed && Client::for_mount(mount).is_ok()
 }
 
 fn show(bar: &Bar, goal: &Goal, summary: &Summary, room: Room) {

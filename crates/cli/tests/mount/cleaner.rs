@@ -1,9 +1,10 @@
 //! Cleaners outside the daemon: `firn clean`, the example, and the port as any program can use it.
 
 use crate::common::{Kind, Mount, can_mount, eventually, firn, firn_json, firn_ok, pattern};
-use rustix::process::{Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -270,6 +271,33 @@ fn a_waiting_cleaner_wakes_for_writes_and_ends_with_the_mount() {
     let begin = Instant::now();
     mount.umount();
     assert!(begin.elapsed() < Duration::from_secs(30), "the unmount waited for the cleaner");
+    let output = cleaner.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// The name of the daemon's socket has the device number in it.
+#[test]
+fn a_cleaner_does_not_take_another_mount_with_its_device_number_for_its_own() {
+    if !can_mount() {
+        return;
+    }
+    let mount = Mount::with(Kind::Image, "128M", &[]);
+    let device = fs::metadata(&mount.mnt).unwrap().dev();
+    let cleaner = start(&mount, &["--stay"]);
+    std::thread::sleep(Duration::from_millis(300));
+    let pid = Pid::from_raw(cleaner.id() as i32).unwrap();
+    kill_process(pid, Signal::STOP).unwrap();
+    // By then it has the answer to its last request, so that the daemon cannot tell it of the unmount.
+    std::thread::sleep(Duration::from_millis(600));
+    mount.umount();
+    // The kernel gives the lowest free number; other tests may take it first.
+    let mut others = Vec::new();
+    while others.len() < 8
+        && others.last().is_none_or(|other: &Mount| fs::metadata(&other.mnt).unwrap().dev() != device)
+    {
+        others.push(Mount::new(Kind::Memory));
+    }
+    kill_process(pid, Signal::CONT).unwrap();
     let output = cleaner.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
