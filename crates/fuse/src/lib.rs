@@ -5,12 +5,11 @@
 //! fusermount3, options), [`device`] (the `/dev/fuse` transport), [`uring`] (the one over io_uring) and [`lead`] (the choice of
 //! its reader), [`adapter`] (requests to operations, without a transport) and [`record`] (what passes through it, into files),
 //! [`wire`] (bytes to requests and back). Beside them: `counters` (of requests, with times), `errno` (errors to numbers),
-//! `handover` (an open file for another process), `interrupts` (requests whose callers were killed), `wakeful` (processors that do not sleep deeply), `company` (callers that stay on their processors), `floor` (a file system with
+//! `handover` (an open file for another process), `interrupts` (requests whose callers were killed), `wakeful` (processors that do not sleep deeply), `preference` (callers that stay on their processors), `floor` (a file system with
 //! nothing behind it, to measure FUSE). This crate contains no file-system logic.
 
 pub mod adapter;
 pub mod beside;
-pub mod company;
 pub mod control;
 pub mod counters;
 pub mod device;
@@ -20,6 +19,7 @@ pub mod handover;
 pub mod interrupts;
 pub mod lead;
 pub mod mount;
+pub mod preference;
 pub mod record;
 pub mod session;
 pub mod sockets;

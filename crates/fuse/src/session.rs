@@ -11,11 +11,11 @@ mod operations;
 
 use crate::adapter::{Adapter, Handler, MAX_WRITE_BYTES, PROBE_NAME, Settings, never_waits_at_its_end};
 use crate::beside::Beside;
-use crate::company::may_be_preferred;
 use crate::control::{Registry, Server};
 use crate::counters::RequestCount;
 use crate::device::{DeviceTransport, TransportError};
 use crate::mount::{self, MountError, MountRequest, table};
+use crate::preference::may_be_preferred;
 use crate::record::{self, RecordError, RecordPlan};
 use crate::uring::{self, UringTransport};
 use firnfs::FsError;
@@ -223,7 +223,7 @@ impl<S: Engine + 'static> Session<S> {
     }
 
     /// Serves until unmounted, then closes the volume. `ready` runs once the mount answers; it is told whether this process should stay
-    /// in the session of the program that started it ([`crate::company`]).
+    /// in the session of the program that started it ([`crate::preference`]).
     ///
     /// # Errors
     /// The transport or the close of the volume failed; the mount is gone in any case.

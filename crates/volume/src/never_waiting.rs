@@ -1,9 +1,9 @@
 //! Operations that give up rather than wait, for callers that serve others meanwhile.
 //!
 //! A thread inside [`never_waiting`] carries out operations as usual as long as everything that they need is in memory. One that
-//! would have to read the device, or to wait for room, ends with [`FsError::WouldWait`] instead. It has changed nothing then, so
-//! the caller may have another thread do the same again. An operation that has made its changes and only has to wait until they
-//! are durable does wait: it cannot be taken back.
+//! would have to read the device, or to wait for room, ends with [`FsError::WouldWait`] instead. It has changed nothing then, or
+//! has written a part of what it was to write, so the caller may have another thread do the same again. An operation that has made
+//! its changes and only has to wait until they are durable does wait: it cannot be taken back.
 //!
 //! Callers: transports that have one thread for a queue of requests; `waiting` and `reader` ask.
 

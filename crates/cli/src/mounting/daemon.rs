@@ -89,8 +89,8 @@ pub fn direct_messages(log: Option<&Path>) -> Done {
 /// `/dev/null` cannot be opened.
 pub fn detach(stays_in_session: bool) -> Done {
     let null = null()?;
-    // Neither keys nor the end of the terminal's session shall end the daemon: both signal the group in the foreground. These fail only for a
-    // process that leads its group already, which is as good.
+    // Neither keys nor the end of the terminal's session shall end the daemon: both signal the group in the foreground. The first fails only
+    // for a process that leads its session already, the second for one that leads its group, which is as good.
     let _leader_already = match stays_in_session {
         true => rustix::process::setpgid(None, None),
         false => rustix::process::setsid().map(drop),

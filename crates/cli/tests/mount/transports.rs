@@ -4,7 +4,7 @@ use crate::common::{
     Kind, Mount, can_mount, complaint, eventually, firn, firn_json, firn_ok, is_root, pattern, shell,
     write_synced,
 };
-use firnfs_fuse::company::may_be_preferred;
+use firnfs_fuse::preference::may_be_preferred;
 use rustix::process::{Pid, Signal, getpgid, getpriority_process, getsid, kill_process};
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Write};
@@ -411,6 +411,38 @@ fn threads_of_queues_are_preferred_and_only_then_the_daemon_stays_in_the_session
         }
         assert_eq!((queues > 0, waiting > 0), (*transport == "uring", *transport == "uring"), "{transport}");
     }
+}
+
+/// There root has the capability, and still no right to a negative nice value.
+#[test]
+fn a_daemon_in_a_namespace_of_users_is_not_preferred_and_has_a_session_of_its_own() {
+    if !has_uring() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    shell(directory.path(), "mkdir mnt");
+    let firn = env!("CARGO_BIN_EXE_firn");
+    let script = format!(
+        "{firn} mount --memory 64M mnt --transport uring
+         for p in /proc/[0-9]*; do
+             [ \"$(readlink $p/ns/user)\" != \"$(readlink /proc/self/ns/user)\" ] ||
+                 [ \"$(readlink $p/exe)\" != {firn} ] || daemon=${{p#/proc/}}
+         done
+         cut -d' ' -f5,6 /proc/$daemon/stat; echo $daemon
+         for t in /proc/$daemon/task/*; do cut -d' ' -f19 $t/stat; done | sort -u
+         {firn} umount mnt"
+    );
+    let output = Command::new("unshare")
+        .args(["--user", "--map-root-user", "--mount", "sh", "-ec", &script])
+        .current_dir(directory.path())
+        .output()
+        .unwrap();
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{shown}{}", String::from_utf8_lossy(&output.stderr));
+    let lines: Vec<&str> = shown.lines().collect();
+    let [group_and_session, daemon, nice] = lines[..] else { panic!("one daemon, one nice value: {shown}") };
+    assert_eq!(group_and_session, format!("{daemon} {daemon}"));
+    assert_eq!(nice, "0");
 }
 
 #[test]

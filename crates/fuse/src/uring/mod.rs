@@ -14,8 +14,8 @@ mod ring;
 mod slot;
 
 use crate::adapter::{Handler, MAX_WRITE_BYTES};
-use crate::company;
 use crate::device::{DeviceTransport, TransportError};
+use crate::preference;
 use crate::wakeful::{PAUSE, Wakeful};
 use crate::wire::Reply;
 use parking_lot::{Condvar, Mutex};
@@ -50,8 +50,6 @@ struct Shared<'a> {
     pool: Pool,
     queues: Vec<Mailbox>,
     registration: Registration,
-    /// Where the threads of the daemon may run.
-    allowed: CpuSet,
     wakeful: Wakeful,
     outcome: Mutex<Result<(), TransportError>>,
     /// A queue cannot be served any more: everything ends.
@@ -121,10 +119,9 @@ impl UringTransport {
         let allowed = sched_getaffinity(None).map_err(|errno| TransportError::Ring(errno.into()))?;
         let shared = Shared {
             handler,
-            pool: Pool::on(allowed),
+            pool: Pool::new(allowed),
             queues,
             registration: Registration::default(),
-            allowed,
             wakeful: Wakeful::default(),
             outcome: Mutex::new(Ok(())),
             is_over: AtomicBool::new(false),
@@ -189,8 +186,10 @@ impl Shared<'_> {
         mut ring: QueueRing,
         work: &'scope Work<'scope>,
     ) -> std::io::Result<()> {
-        pin_to(number, &self.allowed);
-        company::prefer_this_thread();
+        pin_to(number, self.pool.allowed());
+        if !preference::prefer_this_thread() {
+            tracing::debug!("queue {number} is not preferred");
+        }
         let mut beside = slot::reply_beside();
         let mut arrived = Vec::new();
         self.registration.report(ring.register(&mut arrived));

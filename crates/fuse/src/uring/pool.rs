@@ -37,17 +37,21 @@ struct State {
 }
 
 /// See the module's head.
-#[derive(Default)]
 pub(super) struct Pool {
     state: Mutex<State>,
     changed: Condvar,
-    allowed: Option<CpuSet>,
+    allowed: CpuSet,
 }
 
 impl Pool {
-    /// Its threads run on these processors.
-    pub fn on(allowed: CpuSet) -> Self {
-        Self { allowed: Some(allowed), ..Self::default() }
+    /// `allowed`: where the threads of the daemon may run.
+    pub fn new(allowed: CpuSet) -> Self {
+        Self { state: Mutex::default(), changed: Condvar::default(), allowed }
+    }
+
+    /// Where the threads of the daemon may run.
+    pub fn allowed(&self) -> &CpuSet {
+        &self.allowed
     }
 
     /// Hands a request over; `work` is what each thread does with one.
@@ -81,9 +85,7 @@ impl Pool {
 
     fn run(&self, work: &Work<'_>) {
         // The thread of a queue, which has started this one, is pinned to its processor.
-        if let Some(allowed) = &self.allowed
-            && let Err(errno) = sched_setaffinity(None, allowed)
-        {
+        if let Err(errno) = sched_setaffinity(None, &self.allowed) {
             tracing::debug!("a thread for requests that wait stays on one processor: {errno}");
         }
         let mut beside = reply_beside();

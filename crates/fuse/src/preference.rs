@@ -11,24 +11,19 @@
 //! Without the right to 1. a daemon is better off with a group, and so a share, of its own, when many others run. Measured:
 //! `docs/internals/fuse.md`. Callers: `uring`; [`crate::session`], which tells the program that mounts.
 
-use rustix::thread::{CapabilitySet, capabilities};
-
 /// Nice value of a thread that answers: a weight of nine times a usual task's.
 const NICE: i32 = -10;
 
-/// Whether this process has the right to prefer its threads.
+/// Whether this process can prefer its threads. A thread tries it: neither a capability (in a namespace of users) nor the limit of the nice value
+/// alone decides.
 #[must_use]
 pub fn may_be_preferred() -> bool {
-    capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_NICE))
+    std::thread::spawn(prefer_this_thread).join().unwrap_or(false)
 }
 
-/// Gives the calling thread its weight, and those that it will start. Without the right to, nothing happens.
-pub fn prefer_this_thread() {
-    if may_be_preferred()
-        && let Err(errno) = rustix::process::setpriority_process(None, NICE)
-    {
-        tracing::debug!("a thread that answers is not preferred: {errno}");
-    }
+/// Gives the calling thread its weight, and those that it will start. False if it has no right to: then nothing happens.
+pub fn prefer_this_thread() -> bool {
+    rustix::process::setpriority_process(None, NICE).is_ok()
 }
 
 #[cfg(test)]
@@ -39,11 +34,10 @@ mod tests {
     #[test]
     fn only_the_thread_that_asks_is_preferred_if_it_has_the_right() {
         let before = getpriority_process(None).unwrap();
-        let inside = std::thread::spawn(|| {
-            prefer_this_thread();
-            getpriority_process(None).unwrap()
-        });
-        assert_eq!(inside.join().unwrap(), if may_be_preferred() { NICE } else { before });
+        let inside = std::thread::spawn(|| (prefer_this_thread(), getpriority_process(None).unwrap()));
+        let (is_preferred, nice) = inside.join().unwrap();
+        assert_eq!(nice, if is_preferred { NICE } else { before });
+        assert_eq!(may_be_preferred(), is_preferred);
         assert_eq!(getpriority_process(None).unwrap(), before);
     }
 }
