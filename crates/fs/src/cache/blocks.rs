@@ -80,6 +80,9 @@ impl CachedBlock {
     }
 }
 
+/// [`BlockCache::spare`] has no more: the blocks of 32 MiB.
+const SPARE_MAX: usize = 8192;
+
 /// See the module's head.
 #[derive(Default)]
 pub struct BlockCache {
@@ -90,6 +93,10 @@ pub struct BlockCache {
     dirty_indirect_bytes: u64,
     /// The total charge of the dirty blocks.
     owed_bytes: u64,
+    /// Those of blocks that were laid out, for the next ones that turn dirty. Another thread lays out than the ones that write: the
+    /// allocator would take back each of them under the lock of another thread's memory.
+    #[allow(clippy::vec_box)] // what is kept is the allocations
+    spare: Vec<Box<Newer>>,
 }
 
 impl BlockCache {
@@ -122,6 +129,13 @@ impl BlockCache {
     /// The accounting of a block, if it is dirty.
     pub fn dirty(&self, key: &BlockKey) -> Option<Dirty> {
         self.peek(key).and_then(CachedBlock::dirty)
+    }
+
+    /// Brings what [`Self::lay_out`] will need of these dirty blocks into the processor's caches ([`ClockMap::prefetch`]): mostly another
+    /// processor has made them dirty.
+    pub fn prefetch_dirty(&self, keys: impl Iterator<Item = BlockKey>) {
+        self.map
+            .prefetch(keys, |block| block.newer.as_ref().map_or(0, |newer| newer.dirty.charged_bytes.into()));
     }
 
     /// Finds a block and warms it.
@@ -165,7 +179,18 @@ impl BlockCache {
     /// Inserts a dirty block, replacing the block of that key.
     pub fn insert_dirty(&mut self, key: BlockKey, fresh: Fresh, dirty: Dirty) {
         let Fresh { buf, crc } = fresh;
-        self.insert(key, CachedBlock { buf, newer: Some(Box::new(Newer { dirty, crc })), digest: None });
+        let newer = Some(self.boxed(Newer { dirty, crc }));
+        self.insert(key, CachedBlock { buf, newer, digest: None });
+    }
+
+    fn boxed(&mut self, newer: Newer) -> Box<Newer> {
+        match self.spare.pop() {
+            Some(mut spare) => {
+                *spare = newer;
+                spare
+            }
+            None => Box::new(newer),
+        }
     }
 
     fn insert(&mut self, key: BlockKey, block: CachedBlock) {
@@ -190,9 +215,10 @@ impl BlockCache {
 
     /// Turns a block dirty; it must be there and clean.
     pub fn set_dirty(&mut self, key: &BlockKey, dirty: Dirty) {
+        let newer = self.boxed(Newer { dirty, crc: None });
         let block = self.map.get(key).expect("a block is in memory before it turns dirty");
         assert!(block.newer.is_none(), "{key:?} is dirty already");
-        block.newer = Some(Box::new(Newer { dirty, crc: None }));
+        block.newer = Some(newer);
         self.dirty_bytes += block.dirty_bytes();
         self.dirty_indirect_bytes += indirect(key, block.dirty_bytes());
         self.owed_bytes += block.owed_bytes();
@@ -225,7 +251,11 @@ impl BlockCache {
             let block = self.remove(key).expect("dirty blocks stay in memory");
             (block.buf, block.newer)
         };
-        let Newer { dirty, crc } = *newer.expect("only dirty blocks are written");
+        let newer = newer.expect("only dirty blocks are written");
+        let Newer { dirty, crc } = *newer;
+        if self.spare.len() < SPARE_MAX {
+            self.spare.push(newer);
+        }
         LaidOut { buf, crc, dirty }
     }
 

@@ -175,7 +175,7 @@ impl Lfs {
         let names = self.operation.is_names;
         let core = self.core_mut(key.ino);
         let kind = LogKind::of_block(key.fork, key.level, core.inode.kind == Kind::Directory);
-        core.dirty_blocks.insert(BlockPlace { level: key.level, fork: key.fork, index: key.index });
+        core.dirty_blocks.insert(&BlockPlace { level: key.level, fork: key.fork, index: key.index });
         let is_turned = turn == Turn::Moves || !core.only_moves;
         let is_marked = is_turned && core.dirty.is_some_and(|dirty| dirty.names || !names);
         let stated_bytes = core.charged_bytes;

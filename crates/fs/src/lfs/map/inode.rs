@@ -5,6 +5,7 @@ use crate::error::FsError;
 use crate::inode::{Body, Inode, Kind, Xattrs};
 use crate::lfs::base::geometry::Geometry;
 use crate::lfs::map::admit;
+use crate::lfs::map::dirty_set::DirtySet;
 use crate::store::{BlockKey, Fork};
 use firnfs_format::inode::{
     BODY_INLINE, BODY_REAPING, BODY_XATTR_FORK, FORKS, INODE_MAGIC, InodeRaw, Record, Roots, encode_record,
@@ -12,7 +13,6 @@ use firnfs_format::inode::{
 };
 use firnfs_format::table::ImapEntry;
 use firnfs_format::{BlockIndex, BlockPtr, InodeNo, TimeNs};
-use std::collections::BTreeSet;
 
 /// Order in which the blocks of one inode are written: lower levels first, then by fork and block number
 /// (USENIX'95 section 2), so that every block's address is known before its parent is laid out.
@@ -62,8 +62,8 @@ pub struct CoreInode {
     pub dirty: Option<DirtyInode>,
     /// While it is dirty: its record only moves, or what it leads to does.
     pub only_moves: bool,
-    /// Dirty blocks in writing order.
-    pub dirty_blocks: BTreeSet<BlockPlace>,
+    /// Its dirty blocks.
+    pub dirty_blocks: DirtySet,
     /// Data blocks from here on are still to be freed in the background.
     pub reap_from: Option<BlockIndex>,
     /// Freed: only the background still uses it.
@@ -86,7 +86,7 @@ impl CoreInode {
             counted_bytes: 0,
             dirty: None,
             only_moves: false,
-            dirty_blocks: BTreeSet::new(),
+            dirty_blocks: DirtySet::default(),
             reap_from: None,
             freed: false,
             is_origins: false,
@@ -127,7 +127,7 @@ impl CoreInode {
     /// Bytes of memory it takes, roughly.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
-        size_of::<Self>() as u64 + 64 + self.inode.inline_bytes() as u64 + self.dirty_blocks.len() as u64 * 32
+        size_of::<Self>() as u64 + 64 + self.inode.inline_bytes() as u64 + self.dirty_blocks.memory_bytes()
     }
 
     /// Writes the record into `out` (zeroed, [`Self::record_bytes`] long).

@@ -39,7 +39,7 @@ pub(in crate::lfs) struct Ahead {
 fn content(core: &CoreInode) -> impl Iterator<Item = BlockPlace> {
     let is_file = core.inode.kind != Kind::Directory && !core.freed;
     let content = core.dirty_blocks.iter().take_while(|place| place.level == 0 && place.fork == Fork::Data);
-    content.filter(move |_| is_file).copied()
+    content.filter(move |_| is_file)
 }
 
 impl Lfs {
@@ -99,6 +99,7 @@ impl Lfs {
     }
 
     fn gather_content(&self, now: TimeNs, ino: InodeNo, places: &[BlockPlace]) -> Gathered {
+        self.shelf.cache.prefetch_dirty(places.iter().map(|place| place.key(ino)));
         let mut gathered = Gathered::default();
         let mut last = None;
         let size_bytes = self.core(ino).inode.size_bytes;

@@ -280,7 +280,8 @@ impl Lfs {
         let mut leads_on = !goes_along && (is_directory || has_blocks);
         let mut record_log = None;
         let mut last = None;
-        for &place in &core.dirty_blocks {
+        self.shelf.cache.prefetch_dirty(core.dirty_blocks.iter().map(|place| place.key(ino)));
+        for place in core.dirty_blocks.iter() {
             let is_data = place.level == 0 && place.fork == Fork::Data && !is_directory;
             let is_content = place.level == 0 && place.fork != Fork::Index && !is_directory || goes_along;
             leads_on |= !is_content;
