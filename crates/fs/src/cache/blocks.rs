@@ -93,8 +93,8 @@ pub struct BlockCache {
     dirty_indirect_bytes: u64,
     /// The total charge of the dirty blocks.
     owed_bytes: u64,
-    /// Those of blocks that were laid out, for the next ones that turn dirty. Another thread lays out than the ones that write: the
-    /// allocator would take back each of them under the lock of another thread's memory.
+    /// The accounting of blocks that were laid out, to be used again for the next ones that turn dirty; not counted in `bytes`. Another
+    /// thread lays out than those that write: the allocator would take back each under the lock of another thread's memory.
     #[allow(clippy::vec_box)] // what is kept is the allocations
     spare: Vec<Box<Newer>>,
 }

@@ -62,7 +62,7 @@ pub struct CoreInode {
     pub dirty: Option<DirtyInode>,
     /// While it is dirty: its record only moves, or what it leads to does.
     pub only_moves: bool,
-    /// Its dirty blocks.
+    /// Its dirty blocks, in writing order.
     pub dirty_blocks: DirtySet,
     /// Data blocks from here on are still to be freed in the background.
     pub reap_from: Option<BlockIndex>,

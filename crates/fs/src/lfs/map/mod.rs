@@ -1,7 +1,7 @@
-//! Files in memory: blocks (`shelf`), partial segments on their way to the device (`parcel`), inodes (`inode`; which of their blocks are dirty: `dirty_set`; all of them
-//! together: `files`; by number: `listing`), the tree of pointers from an inode to its blocks (`blockmap`), what becomes of
-//! what the present gives up (`deaths`), requests to the
-//! driver (`wanted`), and the checks of metadata that comes from the device (`admit`).
+//! Files in memory: blocks (`shelf`), partial segments on their way to the device (`parcel`), inodes (`inode`; which of their blocks
+//! are dirty: `dirty_set`; all of them together: `files`; by number: `listing`), the tree of pointers from an inode to its blocks
+//! (`blockmap`), what becomes of what the present gives up (`deaths`), requests to the driver (`wanted`), and the checks of metadata
+//! that comes from the device (`admit`).
 
 pub(in crate::lfs) mod admit;
 pub(in crate::lfs) mod blockmap;
