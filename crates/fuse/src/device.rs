@@ -3,8 +3,9 @@
 //! One worker at a time reads requests (see [`crate::lead`]), with a warm cache on the caller's processor. But a worker that
 //! waits (an fsync for the device, a write for room) must not delay other requests, and one flush makes all fsyncs durable that wait
 //! together. So there are about as many workers as processors. The pool grows, up to [`MAX_WORKERS`], whenever the last worker that
-//! is free takes a request, whatever it is: any may wait. A surplus worker ends when it finds nothing to do and enough others idle. Each worker owns one buffer for requests and
-//! one for replies for its whole life, sized by the handshake.
+//! is free takes a request, whatever it is: any may wait. A surplus worker ends when it finds enough others
+//! idle, or nothing to do for a while. Each worker owns one buffer for requests and one for replies for its whole life, sized by the
+//! handshake.
 
 use crate::adapter::{Handler, MAX_WRITE_BYTES, Notifier, Verdict};
 use crate::lead::{Lead, about_to_block};
@@ -34,9 +35,13 @@ const MAX_WORKERS: usize = 256;
 /// Most pieces that writev(2) takes (`UIO_MAXIOV`).
 const PIECES_MAX: usize = 1024;
 
-/// So many workers of a mount that shares them with no other one stay while they are idle, beyond the steady ones: the kernel's
-/// read-ahead comes in bursts of a few requests, and a new thread costs more than a request.
+/// So many workers stay while they are idle, beyond the steady ones: the kernel's read-ahead comes in bursts of a few requests, and a
+/// new thread costs more than a request.
 const KEPT_IDLE: usize = 4;
+/// And so many of a mount that shares them with others.
+const KEPT_IDLE_OF_SHARED: usize = 1;
+/// How long they stay.
+const KEPT: Duration = Duration::from_secs(10);
 
 /// A mounted connection to the kernel.
 #[derive(Clone)]
@@ -115,8 +120,7 @@ impl DeviceTransport {
     pub fn serve(&self, handler: &dyn Handler, threads: usize) -> Result<(), TransportError> {
         let steady = threads.max(1);
         let spare = AtomicUsize::new(MAX_WORKERS.saturating_sub(steady));
-        let pool = Pool::new(self, handler, steady, &spare);
-        Pool { kept_idle: KEPT_IDLE, ..pool }.serve()
+        Pool::new(self, handler, steady, &spare).serve()
     }
 
     /// As [`Self::serve`] with one worker, until `stop` becomes readable. While it waits, others replace it, as many as are left of `spare`,
@@ -132,7 +136,7 @@ impl DeviceTransport {
     ) -> Result<(), TransportError> {
         self.never_wait_in_read()?;
         let pool = Pool::new(self, handler, 1, spare);
-        Pool { stop: Some(stop), wakeful: Wakeful::off(), ..pool }.serve()
+        Pool { stop: Some(stop), kept_idle: KEPT_IDLE_OF_SHARED, wakeful: Wakeful::off(), ..pool }.serve()
     }
 }
 
@@ -165,8 +169,9 @@ struct Pool<'a> {
     handler: &'a dyn Handler,
     /// Workers that are never surplus.
     steady: usize,
-    /// How many others stay while they are idle.
+    /// How many others stay while they are idle, and how long.
     kept_idle: usize,
+    kept: Duration,
     /// Workers that exist; changed under `counting`.
     alive: AtomicUsize,
     counting: Mutex<()>,
@@ -194,7 +199,8 @@ impl<'a> Pool<'a> {
             transport,
             handler,
             steady,
-            kept_idle: 0,
+            kept_idle: KEPT_IDLE,
+            kept: KEPT,
             alive: AtomicUsize::new(0),
             counting: Mutex::default(),
             spare,
@@ -269,9 +275,10 @@ impl Pool<'_> {
     fn work<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) -> Result<(), TransportError> {
         let mut worker = Worker::new(self.transport, self.handler);
         loop {
-            let others_idle = self.idle.fetch_add(1, Ordering::SeqCst);
-            let surplus = others_idle >= self.steady + self.kept_idle;
-            let message = if surplus { Ok(None) } else { self.lead(&mut worker) };
+            if !self.becomes_idle() || !self.comes_to_lead() {
+                return Ok(());
+            }
+            let message = self.next_message(&mut worker);
             let left_idle = self.idle.fetch_sub(1, Ordering::SeqCst) - 1;
             let Some(len) = message? else { return Ok(()) };
             if left_idle == 0
@@ -286,9 +293,31 @@ impl Pool<'_> {
         }
     }
 
-    /// Waits for the lead, then for a message.
-    fn lead(&self, worker: &mut Worker<'_>) -> Result<Option<usize>, TransportError> {
-        self.lead.take();
+    /// Counts a worker as idle, unless so many others are that it is surplus. In one step: a worker that ends is never counted, or else
+    /// another one could take it for idle, and end too.
+    fn becomes_idle(&self) -> bool {
+        let most = self.steady + self.kept_idle;
+        let more = |idle: usize| (idle < most).then_some(idle + 1);
+        self.idle.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).is_ok()
+    }
+
+    /// Waits for the lead. False: the worker is surplus, and not counted as idle any more.
+    fn comes_to_lead(&self) -> bool {
+        let surplus = |idle: usize| (idle > self.steady).then(|| idle - 1);
+        loop {
+            // Of those that wait for ever there are never more than the steady ones.
+            let patience = surplus(self.idle.load(Ordering::SeqCst)).map(|_| self.kept);
+            if self.lead.take(patience) {
+                return true;
+            }
+            if self.idle.fetch_update(Ordering::SeqCst, Ordering::SeqCst, surplus).is_ok() {
+                return false;
+            }
+        }
+    }
+
+    /// Waits for a message; this worker has the lead.
+    fn next_message(&self, worker: &mut Worker<'_>) -> Result<Option<usize>, TransportError> {
         if self.wakeful.is_held() && !worker.request_comes_within(PAUSE) {
             self.wakeful.rest();
         }
@@ -452,136 +481,4 @@ fn send(fd: &OwnedFd, reply: &mut Reply, unique: u64, error: Option<Errno>) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::wire::abi::opcode;
-    use firnfs_volume::Scattered;
-    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-    use std::sync::Barrier;
-    use std::time::Duration;
-
-    /// A connection that carries messages as `/dev/fuse` does, and its other end.
-    fn connection() -> (DeviceTransport, OwnedFd) {
-        let (ours, kernel) =
-            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
-        (DeviceTransport::new(ours), kernel)
-    }
-
-    fn send(kernel: &OwnedFd, opcode: u32, unique: u64) {
-        let mut message = Vec::new();
-        message.extend_from_slice(&40_u32.to_ne_bytes());
-        message.extend_from_slice(&opcode.to_ne_bytes());
-        message.extend_from_slice(&unique.to_ne_bytes());
-        message.resize(40, 0);
-        rustix::io::write(kernel, &message).unwrap();
-    }
-
-    /// Replies as (unique, error).
-    fn receive(kernel: &OwnedFd) -> (u64, i32) {
-        let mut bytes = [0; 4096];
-        let len = rustix::io::read(kernel, &mut bytes[..]).unwrap();
-        assert_eq!(u32::from_ne_bytes(bytes[..4].try_into().unwrap()) as usize, len);
-        let error = i32::from_ne_bytes(bytes[4..8].try_into().unwrap());
-        (u64::from_ne_bytes(bytes[8..16].try_into().unwrap()), error)
-    }
-
-    struct Meeting(Barrier);
-
-    impl Handler for Meeting {
-        fn handle(&self, request: &Request<'_>, _reply: &mut Reply) -> Verdict {
-            match request.operation {
-                Operation::Fsync => {
-                    // As the driver does before it waits for the device.
-                    about_to_block();
-                    self.0.wait();
-                    Verdict::Answer
-                }
-                Operation::Statfs => Verdict::Error(Errno::NOSPC),
-                Operation::Readlink => panic!("a panic that a test asked for"),
-                _ => Verdict::Last,
-            }
-        }
-        fn setxattr_ext(&self) -> bool {
-            false
-        }
-    }
-
-    #[test]
-    fn requests_that_wait_for_the_device_do_not_delay_others() {
-        const TOGETHER: usize = 12;
-        let (transport, kernel) = connection();
-        // Each fsync waits until all of them are under way, plus us.
-        let handler = Meeting(Barrier::new(TOGETHER + 1));
-        std::thread::scope(|scope| {
-            let served = scope.spawn(|| transport.serve(&handler, 1));
-            (0..TOGETHER).for_each(|n| send(&kernel, opcode::FSYNC, n as u64));
-            send(&kernel, opcode::STATFS, 99);
-            assert_eq!(receive(&kernel), (99, -Errno::NOSPC.raw_os_error()));
-            handler.0.wait();
-            let mut answered: Vec<(u64, i32)> = (0..TOGETHER).map(|_| receive(&kernel)).collect();
-            answered.sort_unstable();
-            assert_eq!(answered, (0..TOGETHER as u64).map(|n| (n, 0)).collect::<Vec<_>>());
-            drop(kernel);
-            served.join().unwrap().unwrap();
-        });
-    }
-
-    #[test]
-    fn a_read_is_sent_from_where_it_lies_in_however_many_pieces() {
-        struct Blocks;
-        impl Handler for Blocks {
-            fn handle(&self, request: &Request<'_>, reply: &mut Reply) -> Verdict {
-                // Two blocks for each STATFS, more than writev(2) takes for each READLINK.
-                let count = match request.operation {
-                    Operation::Statfs => 2,
-                    Operation::Readlink => PIECES_MAX as u32,
-                    _ => return Verdict::Error(Errno::NOSYS),
-                };
-                let mut read = Scattered::default();
-                (0..count).for_each(|n| read.add_block(&Arc::from(n.to_ne_bytes()), 0..4));
-                read.add_zeros(3);
-                reply.put_read(read);
-                Verdict::Answer
-            }
-            fn setxattr_ext(&self) -> bool {
-                false
-            }
-        }
-        let (transport, kernel) = connection();
-        let answer_of = |unique: u64| {
-            let mut bytes = [0; 8192];
-            let len = rustix::io::read(&kernel, &mut bytes[..]).unwrap();
-            assert_eq!(u64::from_ne_bytes(bytes[8..16].try_into().unwrap()), unique);
-            bytes[16..len].to_vec()
-        };
-        let expected =
-            |count: u32| (0..count).flat_map(|n| n.to_ne_bytes()).chain([0; 3]).collect::<Vec<u8>>();
-        std::thread::scope(|scope| {
-            let served = scope.spawn(|| transport.serve(&Blocks, 1));
-            send(&kernel, opcode::STATFS, 1);
-            assert_eq!(answer_of(1), expected(2));
-            send(&kernel, opcode::READLINK, 2);
-            assert_eq!(answer_of(2), expected(PIECES_MAX as u32));
-            // Nothing is left of an answer that was sent.
-            send(&kernel, opcode::FSYNC, 3);
-            assert_eq!(receive(&kernel), (3, -Errno::NOSYS.raw_os_error()));
-            rustix::net::shutdown(&kernel, rustix::net::Shutdown::Both).unwrap();
-            served.join().unwrap().unwrap();
-        });
-    }
-
-    #[test]
-    fn a_worker_that_panics_is_an_error_and_the_others_go_on() {
-        let (transport, kernel) = connection();
-        let handler = Meeting(Barrier::new(1));
-        std::thread::scope(|scope| {
-            let served = scope.spawn(|| transport.serve(&handler, 2));
-            send(&kernel, opcode::READLINK, 1);
-            std::thread::sleep(Duration::from_millis(20));
-            send(&kernel, opcode::STATFS, 2);
-            assert_eq!(receive(&kernel).0, 2);
-            drop(kernel);
-            assert!(matches!(served.join().unwrap(), Err(TransportError::Panicked)));
-        });
-    }
-}
+mod tests;

@@ -10,6 +10,7 @@
 use parking_lot::{Condvar, Mutex};
 use std::cell::RefCell;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// The lead that workers of one mount pass around.
 #[derive(Default)]
@@ -24,17 +25,26 @@ thread_local! {
 }
 
 impl Lead {
-    /// Waits until this thread may lead; returns at once if it does already.
-    pub fn take(self: &Arc<Self>) {
+    /// Waits until this thread may lead; returns at once if it does already. False: it may not after `patience`.
+    pub fn take(self: &Arc<Self>, patience: Option<Duration>) -> bool {
         if HELD.with_borrow(Option::is_some) {
-            return;
+            return true;
         }
+        let until = patience.map(|patience| Instant::now() + patience);
         let mut taken = self.taken.lock();
         while *taken {
-            self.free.wait(&mut taken);
+            match until {
+                None => self.free.wait(&mut taken),
+                Some(until) if self.free.wait_until(&mut taken, until).timed_out() => break,
+                Some(_) => {}
+            }
+        }
+        if *taken {
+            return false;
         }
         *taken = true;
         HELD.set(Some(self.clone()));
+        true
     }
 }
 
@@ -50,27 +60,28 @@ pub fn about_to_block() {
 mod tests {
     use super::*;
     use std::sync::mpsc;
-    use std::time::Duration;
 
     #[test]
     fn the_lead_passes_on_only_when_its_holder_blocks_or_ends() {
         let lead = Arc::new(Lead::default());
         let (told, tell) = mpsc::channel();
-        lead.take();
-        lead.take();
+        assert!(lead.take(None) && lead.take(None));
         let follower = {
             let lead = lead.clone();
             std::thread::spawn(move || {
-                lead.take();
+                lead.take(None);
                 told.send(()).unwrap();
                 about_to_block();
             })
         };
         assert!(tell.recv_timeout(Duration::from_millis(50)).is_err(), "two lead at once");
+        let impatient = lead.clone();
+        let patience = Some(Duration::from_millis(10));
+        assert!(!std::thread::spawn(move || impatient.take(patience)).join().unwrap());
         about_to_block();
         tell.recv_timeout(Duration::from_secs(10)).unwrap();
         follower.join().unwrap();
-        lead.take();
+        lead.take(None);
         about_to_block();
     }
 }
