@@ -205,9 +205,12 @@ impl Writes {
         self.behind = self.last();
     }
 
-    /// True if content that nobody waits for could be handed out.
+    /// True if content that nobody waits for could be handed out, or what it comes after: the first content after a mount comes after
+    /// the mark that the volume is in use.
     pub fn wants_start(&self) -> bool {
-        !self.stopped && self.ready.contains(&self.behind)
+        let behind = self.entries.get(&self.behind);
+        let is_queued = behind.is_some_and(|entry| matches!(entry.state, State::Queued(_)));
+        !self.stopped && is_queued && (!self.ready.is_empty() || self.can_flush())
     }
 
     /// Bytes of writes that have not landed.
@@ -254,15 +257,20 @@ impl Writes {
             let job = Job::later(self.start(Doing::Write(id)), body);
             return Some(if is_fenced { job.fenced() } else { job });
         }
-        let all_landed = self.not_landed.first().is_none_or(|first| *first > self.wanted);
-        let asked = self.wanted > self.durable() && all_landed;
-        if self.flushing || !asked && self.awaited.is_empty() {
+        if !self.can_flush() {
             return None;
         }
         self.flushing = true;
         let covered = self.entries.iter().filter(|(_, entry)| entry.state == State::Landed);
         let covered = covered.map(|(id, _)| *id).collect();
         Some(Job::ready(self.start(Doing::Flush(covered)), Request::Flush))
+    }
+
+    /// True if somebody waits for a flush, and none is under way.
+    fn can_flush(&self) -> bool {
+        let all_landed = self.not_landed.first().is_none_or(|first| *first > self.wanted);
+        let asked = self.wanted > self.durable() && all_landed;
+        !self.flushing && (asked || !self.awaited.is_empty())
     }
 
     fn start(&mut self, doing: Doing) -> JobId {

@@ -194,6 +194,15 @@ fn a_full_cluster_is_started_at_once_and_a_shorter_one_is_not() {
     assert_eq!(written(), [8]);
 }
 
+/// Its content comes after the mark that the volume is in use, which nobody waits for either.
+#[test]
+fn the_first_cluster_after_a_mount_is_started_at_once_too() {
+    let made = make(tuning());
+    let ino = made.create(InodeNo::ROOT, "a", Kind::Regular);
+    made.write(ino, 0, 8 * BLOCK_BYTES);
+    assert_eq!(requests(&made, &made.places(ino), true), [8]);
+}
+
 #[test]
 fn a_close_writes_the_inode_once_and_leaves_content_delayed() {
     let made = make(tuning());
