@@ -170,27 +170,47 @@ pub fn remount(mountpoint: &Path, options: &MountOptions) -> Result<(), MountErr
 pub fn prepare_mountpoint(path: &Path) -> Result<PathBuf, MountError> {
     let bad = |reason: String| MountError::Mountpoint { path: path.to_owned(), reason };
     let absolute = std::path::absolute(path).map_err(|e| bad(plain(&e)))?;
-    while is_dead(&absolute) {
-        let resolved = table::resolve_parent(&absolute);
-        let ours = table::mount_of(&resolved).map_err(|e| bad(plain(&e)))?;
+    loop {
+        clear_dead(&absolute)?;
+        let looked = absolute.canonicalize().and_then(|path| Ok((look_at(&path)?, path)));
+        match looked {
+            Ok((found, canonical))
+                if FileType::from_raw_mode(found.stx_mode.into()) == FileType::Directory =>
+            {
+                return Ok(canonical);
+            }
+            Ok(_) => return Err(bad("not a directory".into())),
+            // Its daemon has died since.
+            Err(error) if Errno::from_io_error(&error).is_some_and(says_dead) => {}
+            Err(error) => return Err(bad(plain(&error))),
+        }
+    }
+}
+
+/// Takes away the dead mounts of firnfs that cover a path.
+fn clear_dead(path: &Path) -> Result<(), MountError> {
+    while is_dead(path) {
+        let resolved = table::resolve_parent(path);
+        let ours = table::mount_of(&resolved)
+            .map_err(|e| MountError::Mountpoint { path: path.to_owned(), reason: plain(&e) })?;
         if ours.is_none() {
-            return Err(MountError::ForeignDeadMount(absolute));
+            return Err(MountError::ForeignDeadMount(path.to_owned()));
         }
         tracing::warn!("clearing the mount that a dead daemon left at {}", resolved.display());
         unmount(&resolved, true)?;
     }
-    let canonical = absolute.canonicalize().map_err(|e| bad(plain(&e)))?;
-    match look_at(&canonical) {
-        Ok(found) if FileType::from_raw_mode(found.stx_mode.into()) == FileType::Directory => Ok(canonical),
-        Ok(_) => Err(bad("not a directory".into())),
-        Err(errno) => Err(bad(plain(&errno.into()))),
-    }
+    Ok(())
 }
 
 /// True if a mount whose daemon died covers the path.
 #[must_use]
 pub fn is_dead(path: &Path) -> bool {
-    matches!(look_at(path), Err(Errno::NOTCONN | Errno::CONNABORTED))
+    look_at(path).is_err_and(says_dead)
+}
+
+/// Whether an error says that no daemon answers any more, or that it died while it was asked.
+fn says_dead(errno: Errno) -> bool {
+    matches!(errno, Errno::NOTCONN | Errno::CONNABORTED)
 }
 
 /// The attributes of a mountpoint as its daemon has them, not as the kernel has cached them. statfs(2) asks the daemon, too, but an automount
@@ -280,6 +300,12 @@ fn plain(error: &std::io::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::adapter::{Handler, Verdict};
+    use crate::device::DeviceTransport;
+    use crate::floor::NullFiles;
+    use crate::wire::{Operation, Reply, Request};
+    use rustix::event::{EventfdFlags, eventfd};
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[test]
     fn a_mountpoint_must_be_an_existing_directory() {
@@ -298,5 +324,50 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let error = unmount(directory.path(), false).unwrap_err();
         assert!(!matches!(error, MountError::Busy(_)), "{error}");
+    }
+
+    /// A daemon that dies when it is asked for attributes a second time.
+    struct Dying {
+        files: NullFiles,
+        looks: AtomicUsize,
+        stop: OwnedFd,
+    }
+
+    impl Handler for Dying {
+        fn handle(&self, request: &Request<'_>, reply: &mut Reply) -> Verdict {
+            if matches!(request.operation, Operation::Getattr)
+                && self.looks.fetch_add(1, Ordering::SeqCst) == 1
+            {
+                rustix::io::write(&self.stop, &1_u64.to_ne_bytes()).unwrap();
+                return Verdict::Silent;
+            }
+            self.files.handle(request, reply)
+        }
+        fn setxattr_ext(&self) -> bool {
+            self.files.setxattr_ext()
+        }
+    }
+
+    #[test]
+    fn a_mountpoint_whose_daemon_dies_between_two_looks_is_cleared_too() {
+        let directory = tempfile::tempdir().unwrap();
+        let mountpoint = directory.path().canonicalize().unwrap();
+        let options = MountOptions::default();
+        let request = MountRequest { source: "dying".into(), mountpoint: mountpoint.clone(), options };
+        let Ok(fuse) = mount(&request) else {
+            eprintln!("SKIPPED: NOT TESTED: cannot mount");
+            return;
+        };
+        let (looks, stop) = (AtomicUsize::new(0), eventfd(0, EventfdFlags::CLOEXEC).unwrap());
+        let daemon = Dying { files: NullFiles::default(), looks, stop };
+        let serving = std::thread::spawn(move || {
+            let transport = DeviceTransport::new(fuse);
+            transport.handshake(&daemon, false).unwrap();
+            transport.serve_beside(&daemon, &daemon.stop).unwrap();
+            daemon.looks.into_inner()
+        });
+        assert_eq!(prepare_mountpoint(&mountpoint).unwrap(), mountpoint);
+        assert_eq!(serving.join().unwrap(), 2);
+        assert_eq!(table::device_on(&mountpoint).unwrap(), None);
     }
 }
