@@ -179,6 +179,8 @@ struct Pool<'a> {
     spare: &'a AtomicUsize,
     /// Of these, waiting for a request.
     idle: AtomicUsize,
+    /// Of these, waiting for the lead for ever.
+    settled: AtomicUsize,
     /// Decides which of them reads.
     lead: Arc<Lead>,
     wakeful: Wakeful,
@@ -205,6 +207,7 @@ impl<'a> Pool<'a> {
             counting: Mutex::default(),
             spare,
             idle: AtomicUsize::new(0),
+            settled: AtomicUsize::new(0),
             lead: Arc::default(),
             wakeful: Wakeful::default(),
             stop: None,
@@ -303,11 +306,15 @@ impl Pool<'_> {
 
     /// Waits for the lead. False: the worker is surplus, and not counted as idle any more.
     fn comes_to_lead(&self) -> bool {
+        // With the one that leads, those that wait for ever are as many as the steady ones. It may be busy now and idle later,
+        // so that how many are idle now does not say who is surplus then.
+        let settle = |settled: usize| (settled + 1 < self.steady).then_some(settled + 1);
         let surplus = |idle: usize| (idle > self.steady).then(|| idle - 1);
         loop {
-            // Of those that wait for ever there are never more than the steady ones.
-            let patience = surplus(self.idle.load(Ordering::SeqCst)).map(|_| self.kept);
-            if self.lead.take(patience) {
+            let is_settled = self.settled.fetch_update(Ordering::SeqCst, Ordering::SeqCst, settle).is_ok();
+            let leads = self.lead.take((!is_settled).then_some(self.kept));
+            self.settled.fetch_sub(usize::from(is_settled), Ordering::SeqCst);
+            if leads {
                 return true;
             }
             if self.idle.fetch_update(Ordering::SeqCst, Ordering::SeqCst, surplus).is_ok() {
