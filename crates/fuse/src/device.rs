@@ -40,8 +40,8 @@ const PIECES_MAX: usize = 1024;
 const KEPT_IDLE: usize = 4;
 /// And so many of a mount that shares them with others.
 const KEPT_IDLE_OF_SHARED: usize = 1;
-/// How long they stay.
-const KEPT: Duration = Duration::from_secs(10);
+/// How long a thread of a mount stays that has nothing to do and is not needed.
+pub(crate) const KEPT: Duration = Duration::from_secs(10);
 
 /// A mounted connection to the kernel.
 #[derive(Clone)]
@@ -177,9 +177,9 @@ struct Pool<'a> {
     counting: Mutex<()>,
     /// How many more than the steady ones may still be started.
     spare: &'a AtomicUsize,
-    /// Of these, waiting for a request.
+    /// Workers that wait for a request.
     idle: AtomicUsize,
-    /// Of these, waiting for the lead for ever.
+    /// Of these, those that wait for the lead for ever.
     settled: AtomicUsize,
     /// Decides which of them reads.
     lead: Arc<Lead>,

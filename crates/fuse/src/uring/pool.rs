@@ -5,15 +5,12 @@
 //! wait at the same time, at most one for each slot: a request that could go on never waits for one that cannot. A thread that has nothing to do for a while ends.
 
 use super::slot::{Slot, reply_beside};
+use crate::device::KEPT;
 use crate::wire::Reply;
 use parking_lot::{Condvar, Mutex};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::collections::VecDeque;
 use std::thread::Scope;
-use std::time::Duration;
-
-/// How long a thread waits for something to do before it ends.
-const IDLE: Duration = Duration::from_secs(10);
 
 /// What a thread does with a request that waits; see [`Slot::answer`].
 pub(super) type Work<'a> = dyn Fn(Waiting, &mut Reply) + Sync + 'a;
@@ -101,7 +98,7 @@ impl Pool {
                 break;
             }
             state.idle += 1;
-            let is_over = self.changed.wait_for(&mut state, IDLE).timed_out();
+            let is_over = self.changed.wait_for(&mut state, KEPT).timed_out();
             state.idle -= 1;
             if is_over && state.waiting.is_empty() {
                 break;
