@@ -181,17 +181,20 @@ impl Reader {
             .partition(|&at| is_held[at] && self.verifier.notices_stale(&fetches[at].token));
         missing.sort_by_key(|&at| fetches[at].at_bytes);
         let (spans, span_of) = self.merge(fetches, &missing, gap_bytes);
-        let submitted = match self.submit(spans) {
-            Ok(submitted) => submitted,
-            Err(why) => return fetches.iter().map(|_| Err(why.clone())).collect(),
-        };
+        let submitted = self.submit(spans);
+        // If the reads would make this thread wait, another one carries the operation out again. The store names what is ahead of a
+        // stream once, so it is started here in any case.
         self.start(soon);
-        if missing.is_empty()
+        if (missing.is_empty() || submitted.is_err())
             && !soon.is_empty()
             && let Some(device) = &self.device
         {
             device.start_reads();
         }
+        let submitted = match submitted {
+            Ok(submitted) => submitted,
+            Err(why) => return fetches.iter().map(|_| Err(why.clone())).collect(),
+        };
         let mut answers: Vec<Option<Result<Fetched, FsError>>> = fetches.iter().map(|_| None).collect();
         // Windows may be older than the device.
         let mut stale: Vec<usize> = Vec::new();
@@ -504,6 +507,31 @@ mod tests {
         fn notices_stale(&self, _token: &Token) -> bool {
             true
         }
+    }
+
+    #[test]
+    fn what_is_ahead_of_a_stream_is_started_even_if_the_read_is_left_to_another_thread() {
+        let device = Arc::new(CountingDevice::new(MemDevice::new(1 << 20)));
+        let shared: Arc<dyn Device> = device.clone();
+        let reader = Reader::new(Some(shared), Arc::new(FirstWord), Arc::default());
+        let stored = |at_bytes| Piece::Stored {
+            token: Token::of([0; 5]),
+            at_bytes,
+            stored_bytes: 4096,
+            start: 0,
+            len_bytes: 4096,
+        };
+        let soon = vec![Soon { at_bytes: 4096, len_bytes: 64 << 10, token: None }];
+        let first = ReadPlan { pieces: vec![stored(0)], soon, ..ReadPlan::default() };
+        let refused = crate::never_waiting(|| reader.carry_out(&first)).err();
+        assert_eq!(refused, Some(FsError::WouldWait));
+        // The store, asked again, names it no more.
+        let again = ReadPlan { pieces: vec![stored(0)], ..ReadPlan::default() };
+        reader.carry_out(&again).unwrap();
+        for n in 1..=16 {
+            reader.carry_out(&ReadPlan { pieces: vec![stored(n * 4096)], ..ReadPlan::default() }).unwrap();
+        }
+        assert_eq!(device.counts().reads, 2, "the read and what is ahead of it");
     }
 
     #[test]
