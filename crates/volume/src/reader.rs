@@ -183,7 +183,7 @@ impl Reader {
         let (spans, span_of) = self.merge(fetches, &missing, gap_bytes);
         let submitted = self.submit(spans);
         // If the reads would make this thread wait, another one carries the operation out again. The store names what is ahead of a
-        // stream once, so it is started here in any case.
+        // stream only the first time, so it is started now, if there is room.
         self.start(soon);
         if (missing.is_empty() || submitted.is_err())
             && !soon.is_empty()
