@@ -3,8 +3,9 @@
 //! `golden/v1.sectors` holds the nonzero sectors of a small volume, `golden/v1.txt` lists its content. The image is in the
 //! state after a crash that followed a sync, so that it holds a checkpoint and a log after it. Setting
 //! `FIRNFS_REGENERATE=1` rewrites the files: do that only for an intended change of the format (see FORMAT.md, versions).
-//! Two images of the same volume are never rewritten: `golden/v1-none-wait.sectors` is from before pairs could wait in
-//! directory indexes, and `golden/v1-reserved-bits.sectors` has bits 1 and 2 set in summaries, as older programs set them.
+//! Three images of the same volume are never rewritten: `golden/v1-none-wait.sectors` is from before pairs could wait in
+//! directory indexes, `golden/v1-reserved-bits.sectors` has bits 1 and 2 set in summaries, as older programs set them, and
+//! `golden/v1-records-among-blocks.sectors` is from before records with inline content came behind the blocks of all files (decision 0122).
 
 use firnfs::engine::Engine;
 use firnfs::inode::Kind;
@@ -430,15 +431,24 @@ fn assert_content<S: Engine>(s: &Session<'_, S>) {
     assert!(indexed.into_iter().map(|e| e.0).eq(kept), "entries stay in the order of their creation");
 }
 
-#[test]
-fn an_image_with_the_reserved_bits_of_summaries_set_reads_back_and_is_sound() {
-    let image = image("v1-reserved-bits.sectors");
+fn an_older_image_reads_back_and_is_sound(name: &str) {
+    let image = image(name);
     assert!(golden_listing() == listing(&image), "it has the same content as the golden image");
     assert_holds_what_was_written(image.clone());
     let device: Arc<dyn Device> = Arc::new(MemDevice::from_image(image));
     let clock = Arc::new(VirtualClock::at(1_000_000_002_000_000_000));
     let report = mount(&device, &clock).check().unwrap();
     assert!(report.is_clean(), "{:#?}", report.findings);
+}
+
+#[test]
+fn an_image_with_the_reserved_bits_of_summaries_set_reads_back_and_is_sound() {
+    an_older_image_reads_back_and_is_sound("v1-reserved-bits.sectors");
+}
+
+#[test]
+fn an_image_with_records_among_the_blocks_of_other_files_reads_back_and_is_sound() {
+    an_older_image_reads_back_and_is_sound("v1-records-among-blocks.sectors");
 }
 
 #[test]

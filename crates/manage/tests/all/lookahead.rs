@@ -3,6 +3,7 @@
 use crate::common::{create, list, mkfs_options, mount, pattern};
 use firnfs::inode::Kind;
 use firnfs::lfs::Options;
+use firnfs::store::Scope;
 use firnfs_device::{CountingDevice, Device, MemDevice};
 use firnfs_format::InodeNo;
 use firnfs_manage::format;
@@ -104,5 +105,48 @@ fn small_files_that_are_read_in_the_order_of_their_making_are_read_about_once() 
             "inline up to {inline_max_bytes}: {cost:.3} bytes fetched for each byte of small files, {reads} reads"
         );
         assert!(cost <= 1.2, "inline up to {inline_max_bytes}: {cost:.3}");
+    }
+}
+
+/// 3,000 files of 1, 6 and 12 KiB, every third one inline, with a sync after each `sync_every` of them; then, after a remount, all are
+/// looked up: bytes read from the device for each byte of their content.
+fn cost_of_attributes(sync_every: u64) -> f64 {
+    let size_bytes = 128 << 20;
+    let device = Arc::new(CountingDevice::new(MemDevice::new(size_bytes)));
+    format(&*device, &mkfs_options(size_bytes, 2048)).unwrap();
+    let shared: Arc<dyn Device> = device.clone();
+    let (volume, _) = mount(&shared, Options::default());
+    let mut content_bytes = 0;
+    for d in 0..100 {
+        let dir = create(&volume, InodeNo::ROOT, &format!("dir{d:02}"), Kind::Directory);
+        for n in 0..30 {
+            let file = create(&volume, dir, &format!("file{n:02}"), Kind::Regular);
+            let bytes = pattern(30 * d + n, [1, 6, 12][n as usize % 3] << 10);
+            volume.write_all(file, 0, &bytes, false).unwrap();
+            content_bytes += bytes.len();
+            if (30 * d + n + 1) % sync_every == 0 {
+                volume.sync(Scope::All).unwrap();
+            }
+        }
+    }
+    volume.close().unwrap();
+    drop(volume);
+    let (volume, _) = mount(&shared, Options::default());
+    let before = device.counts();
+    for (_, _, dir) in list(&volume, InodeNo::ROOT) {
+        for (name, _, _) in list(&volume, dir) {
+            volume.run(|vfs, now| vfs.lookup(now, dir, name.as_bytes(), false)).unwrap();
+        }
+    }
+    device.counts().since(&before).read_bytes as f64 / content_bytes as f64
+}
+
+#[test]
+fn attributes_of_many_files_are_read_without_their_content() {
+    // A commit of some 18 MiB is laid out in steps, one of 3 MiB at once.
+    for sync_every in [u64::MAX, 500] {
+        let cost = cost_of_attributes(sync_every);
+        println!("a sync after {sync_every} files: {cost:.3} bytes fetched for each byte of content");
+        assert!(cost <= 0.45, "a sync after {sync_every} files: {cost:.3}");
     }
 }

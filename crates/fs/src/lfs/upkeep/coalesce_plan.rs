@@ -49,8 +49,10 @@ pub(in crate::lfs) enum Move {
 pub(in crate::lfs) struct Window {
     /// All blocks and records, in order.
     pub moves: Vec<Move>,
-    /// Content, in the order of a reader.
+    /// Blocks of content, in the order of a reader.
     pub contents: Stretch,
+    /// Records with inline content, which lie behind the blocks.
+    pub inline: Stretch,
     /// Records of files in blocks, which lie in another log.
     pub records: Stretch,
     /// How many of the first moves are the directory's own, and their bytes.
@@ -66,7 +68,7 @@ pub(in crate::lfs) struct Window {
 impl Window {
     /// The files, in the order of a reader.
     pub(in crate::lfs) fn stretch(&self) -> Stretch {
-        self.contents.with(&self.records)
+        self.contents.with(&self.inline).with(&self.records)
     }
 
     /// The bytes that would be moved.
@@ -238,7 +240,7 @@ impl Lfs {
             window.contents.add(&grid, ptr.addr, ptr.len_sectors);
             window.moves.push(Move::Block(key, ptr));
         }
-        let stream = if is_inline { &mut window.contents } else { &mut window.records };
+        let stream = if is_inline { &mut window.inline } else { &mut window.records };
         stream.add(&grid, record.addr, record.len_sectors);
         window.moves.push(Move::Record(ino));
         window.files += 1;
@@ -265,7 +267,7 @@ impl Lfs {
     /// Seams of a window after it was moved. All of it is in memory.
     pub(in crate::lfs) fn seams_now(&mut self, window: &Window) -> Result<u64, FsError> {
         let grid = self.grid();
-        let (mut contents, mut records) = (Stretch::default(), Stretch::default());
+        let mut now = Window::default();
         for part in &window.moves[window.own.0..] {
             match part {
                 Move::Block(key, _) => {
@@ -275,17 +277,17 @@ impl Lfs {
                         // Too little memory for its indirect blocks: not worth reading them again.
                         Err(Stop::Need(_) | Stop::Room) => continue,
                     };
-                    contents.add(&grid, ptr.addr, ptr.len_sectors);
+                    now.contents.add(&grid, ptr.addr, ptr.len_sectors);
                 }
                 Move::Record(ino) => {
                     let core = self.core(*ino);
                     let is_inline = matches!(core.inode.body, Body::Inline(_));
-                    let stream = if is_inline { &mut contents } else { &mut records };
+                    let stream = if is_inline { &mut now.inline } else { &mut now.records };
                     stream.add(&grid, core.record.addr, core.record.len_sectors);
                 }
             }
         }
-        Ok(contents.with(&records).seams)
+        Ok(now.stretch().seams)
     }
 
     /// The first of those requests in the order of the device, as many as are made at once. A gap between two of them is

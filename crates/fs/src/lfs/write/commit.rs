@@ -3,7 +3,8 @@
 //! A batch is the state at one moment between operations. A small one is laid out at once; one that is due and large, in steps
 //! (`ahead`, `frozen`). Its last partial segment carries END; roll-forward applies whole batches only, so name operations are atomic
 //! and ordered. Within a batch inodes go in the order in which they turned dirty; of each inode first its blocks, lowest
-//! level first, by number, then its record. An item comes after everything that it refers to.
+//! level first, by number, then its record, but records with inline content behind the blocks of all files. An item comes after
+//! everything that it refers to.
 
 use crate::cache::{LaidOut, Origin};
 use crate::clean::Writer;
@@ -69,6 +70,10 @@ pub(super) struct Gathered {
     data: Batch,
     /// For each item of `data` the placement's number of its log.
     logs: Vec<u8>,
+    /// Records with inline content, which come behind `data`: see [`Self::push_record`].
+    records: Batch,
+    /// For each item of `records` the placement's number of its log.
+    records_logs: Vec<u8>,
     /// Indirect blocks, records and directories: the next change of a file writes them again.
     meta: Batch,
 }
@@ -80,8 +85,21 @@ impl Gathered {
         self.logs.push(log);
     }
 
+    /// Adds a record with what is inline in it, for the placement's log of that number. It comes behind the blocks of all files: a
+    /// program that lists attributes, or removes a tree, reads records alone, so one read should bring many of them.
+    fn push_record(&mut self, ino: InodeNo, len_sectors: u8, log: u8) {
+        self.records.push(Item::Record(ino), len_sectors);
+        self.records_logs.push(log);
+    }
+
+    /// Puts the records behind the blocks, before the order matters.
+    fn close(&mut self) {
+        self.data.append(std::mem::take(&mut self.records));
+        self.logs.append(&mut self.records_logs);
+    }
+
     fn sectors(&self) -> u64 {
-        self.data.sectors() + self.meta.sectors()
+        self.data.sectors() + self.records.sectors() + self.meta.sectors()
     }
 
     /// The log that takes most of the data.
@@ -111,11 +129,12 @@ impl Gathered {
 
     /// How much it is.
     pub fn items(&self) -> usize {
-        self.data.items.len() + self.meta.items.len()
+        self.data.items.len() + self.records.items.len() + self.meta.items.len()
     }
 
     /// Everything in one part, for one log.
-    pub fn together(self) -> Vec<(u8, Batch)> {
+    pub fn together(mut self) -> Vec<(u8, Batch)> {
+        self.close();
         let log = data_log(self.main_log());
         let mut all = self.data;
         all.append(self.meta);
@@ -123,7 +142,8 @@ impl Gathered {
     }
 
     /// One part for each log, metadata last.
-    pub fn apart(self, meta_log: u8) -> Vec<(u8, Batch)> {
+    pub fn apart(mut self, meta_log: u8) -> Vec<(u8, Batch)> {
+        self.close();
         let mut parts: [Batch; DATA_LOGS_MAX as usize] = Default::default();
         for ((item, len), log) in self.data.items.into_iter().zip(self.data.lens).zip(self.logs) {
             parts[usize::from(log)].push(item, len);
@@ -188,6 +208,7 @@ impl Lfs {
         self.finish_frozen(now)?;
         self.files.freeze_freed();
         let mut gathered = self.gather(now, scope, cause);
+        gathered.close();
         if matches!(cause, Cause::Ordering | Cause::OrderingInline) {
             gathered.logs.fill(self.log_for_coldest());
         }
@@ -299,11 +320,13 @@ impl Lfs {
             record_log = record_log.or(Some(log).filter(|_| !has_blocks));
             gathered.logs.push(log);
         }
-        let part = if leads_on { &mut gathered.meta } else { &mut gathered.data };
-        part.push(Item::Record(ino), (core.record_bytes() / SECTOR_BYTES) as u8);
-        if !leads_on {
-            gathered.logs.push(record_log.unwrap_or_else(|| self.record_log(now, core, cause)));
+        let len_sectors = (core.record_bytes() / SECTOR_BYTES) as u8;
+        if leads_on {
+            gathered.meta.push(Item::Record(ino), len_sectors);
+            return;
         }
+        let log = record_log.unwrap_or_else(|| self.record_log(now, core, cause));
+        gathered.push_record(ino, len_sectors, log);
     }
 
     /// The log for a dirty block. `last` is the placement's answer for the previous block: neighbours mostly come from one
