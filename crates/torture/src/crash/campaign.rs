@@ -61,7 +61,7 @@ pub fn prepare(explorer: &Explorer<'_>, subject: &dyn Subject, scenario: &Scenar
         Some(before) => {
             let earlier = prepare(explorer, subject, &before)?;
             let (image, tree) = explorer
-                .pick(&earlier, before.pick_seed(), before.ends_late())
+                .pick(&earlier, before.pick_seed(), before.late_stretches())
                 .map_err(|why| format!("the round before ({before}): {why}"))?;
             (image, World::of_tree(&tree))
         }

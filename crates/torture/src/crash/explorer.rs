@@ -19,9 +19,6 @@ use rand::seq::IndexedRandom;
 use rustc_hash::FxHashSet;
 use std::sync::Arc;
 
-/// Stretches at the end of a run that count as late: about the last batch.
-const LATE_STRETCHES: usize = 10;
-
 /// See the module's head.
 pub struct Explorer<'s> {
     subject: &'s dyn Subject,
@@ -157,15 +154,15 @@ impl<'s> Explorer<'s> {
         }
     }
 
-    /// Picks a random state of a run (one of its last, if `late`), and the tree that a mount finds there: the start of the next
-    /// round of crash, write, crash.
+    /// Picks a random state of a run, and the tree that a mount finds there: the start of the next round of crash, write,
+    /// crash. With `late`, it is a state of so many last stretches.
     ///
     /// # Errors
     /// If the state does not mount.
-    pub fn pick(&self, run: &Run, seed: u64, late: bool) -> Result<(SparseImage, Tree), String> {
+    pub fn pick(&self, run: &Run, seed: u64, late: Option<usize>) -> Result<(SparseImage, Tree), String> {
         let mut rng = seeded(seed, "pick");
         let mut stretches = stretches(&run.history);
-        let skipped = if late { stretches.len().saturating_sub(LATE_STRETCHES) } else { 0 };
+        let skipped = late.map_or(0, |late| stretches.len().saturating_sub(late));
         stretches.drain(..skipped);
         let stretch = stretches[rng.random_range(0..stretches.len())];
         let mut replay = Replay::new(&run.history, DiscardMode::Mixed(seed));
@@ -174,7 +171,7 @@ impl<'s> Explorer<'s> {
         let mut states = self.limits.plan.states(stretch.cut, &items);
         let is_torn =
             |fates: &Vec<Fate>| !fates.iter().all(|fate| matches!(fate, Fate::Lands | Fate::Missing));
-        if late && states.iter().any(is_torn) && rng.random_bool(0.7) {
+        if late.is_some() && states.iter().any(is_torn) && rng.random_bool(0.7) {
             // Parts of a batch, which the next round overwrites.
             states.retain(is_torn);
         }

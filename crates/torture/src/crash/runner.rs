@@ -47,6 +47,7 @@ pub fn run(subject: &dyn Subject, image: SparseImage, world: World, ops: &[Op]) 
             if !is_done && matches!(op, Op::HeldBack { .. }) {
                 drop(mounted);
                 mounted = subject.mount(disk.clone()).map_err(place)?;
+                drop_again(mounted.as_mut(), record.world()).map_err(place)?;
             }
         }
         if record.has_retention() {
@@ -66,6 +67,16 @@ pub fn run(subject: &dyn Subject, image: SparseImage, world: World, ops: &[Op]) 
         Some(hazard) => Err(format!("the order of writes is undefined: {hazard}")),
         None => Ok(Run { history, record }),
     }
+}
+
+/// Drops the points that a mount finds although they were dropped: only an unmount makes that durable.
+fn drop_again(mounted: &mut (dyn Mounted + '_), world: &World) -> Result<(), String> {
+    for name in mounted.tree()?.points().keys().filter(|name| !world.points().contains_key(*name)) {
+        mounted
+            .apply(&Op::DropPoint(name.clone()))
+            .map_err(|e| format!("{name:?} is not dropped again: {e:?}"))?;
+    }
+    Ok(())
 }
 
 /// Requires that all that was sent of points that are still there is sent again, and that a replica receives them.

@@ -161,10 +161,13 @@ impl Scenario {
         }
     }
 
-    /// Whether the state drawn for the next round is one of the last; otherwise it may be any.
+    /// The stretches of a run, from its end, of which the state for the next round is one; `None`: it may be any.
     #[must_use]
-    pub fn ends_late(&self) -> bool {
-        matches!(self, Self::Stale { .. })
+    pub fn late_stretches(&self) -> Option<usize> {
+        match self {
+            Self::Stale { seed, .. } => Some(stale::late_stretches(*seed)),
+            _ => None,
+        }
     }
 
     /// Draws the state at which this scenario ends, if it is the round before another.

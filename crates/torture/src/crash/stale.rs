@@ -23,6 +23,12 @@ pub(super) fn ops(seed: u64, round: u32) -> Vec<Op> {
     }
 }
 
+/// The stretches at the end of the first round that are about its last batch: many writes, or one that is under way and then on
+/// the disk.
+pub(super) fn late_stretches(seed: u64) -> usize {
+    if seed.is_multiple_of(2) { 10 } else { 2 }
+}
+
 /// More than a segment of content, whose end is in another log.
 fn large_batch(rng: &mut Pcg64) -> Vec<Op> {
     let len_bytes = rng.random_range(400 << 10..900 << 10);

@@ -8,11 +8,11 @@ use firnfs_manage::open;
 use firnfs_sim::VirtualClock;
 use firnfs_torture::crash::campaign::{Report, explore, explore_by, prepare};
 use firnfs_torture::crash::op::CLONES;
-use firnfs_torture::crash::runner::Run;
+use firnfs_torture::crash::runner::{Run, run};
 use firnfs_torture::crash::scenario::Scenario;
 use firnfs_torture::crash::shape::Shape;
 use firnfs_torture::crash::soak::{Soak, mixed, shares};
-use firnfs_torture::crash::{Entry, Explorer, Firn, Limits, Op, Seen, Subject, Totals, Tree};
+use firnfs_torture::crash::{Entry, Explorer, Firn, Limits, Op, Seen, Subject, Totals, Tree, World};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -226,6 +226,24 @@ fn a_repair_cut_short_anywhere_is_brought_to_the_same_end_by_the_next() {
     let report = explore(&Firn::small(), Limits::default(), all, THREADS, u64::MAX, &|_| {});
     assert_clean(&report, 3_500);
     assert_eq!(report.totals.mended, report.totals.distinct);
+}
+
+/// The power goes when changes that were held back are refused, and takes back a drop that no unmount has made durable.
+#[test]
+fn a_point_that_comes_back_with_refused_changes_is_dropped_again() {
+    let larger_than_the_volume = Op::Write { path: "a".into(), at_bytes: 0, len_bytes: 20 << 20, tag: 1 };
+    let ops = [
+        Op::Create("a".into()),
+        Op::MakePoint("kept".into()),
+        Op::MakePoint("dropped".into()),
+        Op::DropPoint("dropped".into()),
+        Op::HeldBack { changes: vec![larger_than_the_volume], name: "refused".into() },
+        Op::Sync,
+    ];
+    let small = Firn::small();
+    // It compares what a replica receives with the points of the model.
+    let run = run(&small, small.format(), World::new(), &ops).unwrap();
+    assert_eq!(run.record.world().points().keys().collect::<Vec<_>>(), ["kept"]);
 }
 
 /// What a soak promises, checked over its beginning.
