@@ -155,7 +155,7 @@ impl<'s> Explorer<'s> {
     }
 
     /// Picks a random state of a run, and the tree that a mount finds there: the start of the next round of crash, write,
-    /// crash. With `late`, it is a state of so many last stretches.
+    /// crash. `late`: the number of stretches, from the end of the run, that it is drawn from.
     ///
     /// # Errors
     /// If the state does not mount.
