@@ -49,7 +49,7 @@ fn through_device(device: &FileDevice, data: &Arc<AlignedBuf>, mib: u64) -> Resu
         if under_way.len() == IN_FLIGHT {
             device.wait(under_way.pop_front().expect("some are under way"))?;
         }
-        let request = Request::Write { at_bytes: i * UNIT_BYTES as u64, data: data.clone() };
+        let request = Request::Write { at_bytes: i * UNIT_BYTES as u64, data: data.clone().into() };
         under_way.push_back(device.submit(request));
     }
     for tag in under_way {

@@ -107,16 +107,30 @@ impl AlignedBuf {
         let used = class.and_then(|class| POOL.lock().take(class));
         let is_used = used.is_some();
         let raw = used.unwrap_or_else(|| vec![0; class.map_or(len + ALIGN_BYTES, raw_bytes)]);
-        let start = raw.as_ptr().align_offset(ALIGN_BYTES);
-        Self { raw, start, len, class, is_used, shared: None }
+        Self::over(raw, len, class, is_used)
     }
 
     /// A copy of `bytes`.
     #[must_use]
     pub fn copy_of(bytes: &[u8]) -> Self {
-        let mut buf = Self::scratch(bytes.len());
-        buf.copy_from_slice(bytes);
-        buf
+        let (len, class) = (bytes.len(), class_of(bytes.len()));
+        if let Some(raw) = class.and_then(|class| POOL.lock().take(class)) {
+            let mut buf = Self::over(raw, len, class, true);
+            buf.copy_from_slice(bytes);
+            return buf;
+        }
+        // Memory that is overwritten at once need not be cleared first.
+        let raw_len = class.map_or(len + ALIGN_BYTES, raw_bytes);
+        let mut raw: Vec<u8> = Vec::with_capacity(raw_len);
+        raw.resize(raw.as_ptr().align_offset(ALIGN_BYTES), 0);
+        raw.extend_from_slice(bytes);
+        raw.resize(raw_len, 0);
+        Self::over(raw, len, class, true)
+    }
+
+    fn over(raw: Vec<u8>, len: usize, class: Option<usize>, is_used: bool) -> Self {
+        let start = raw.as_ptr().align_offset(ALIGN_BYTES);
+        Self { raw, start, len, class, is_used, shared: None }
     }
 
     /// A buffer that shows the bytes of another one, without a copy.
@@ -215,6 +229,18 @@ mod tests {
             assert!(buf.len() == 70_000 && buf.iter().all(|byte| *byte == 0));
             assert_eq!(buf.as_ptr().align_offset(ALIGN_BYTES), 0);
             buf.fill(7);
+        }
+    }
+
+    #[test]
+    fn a_copy_begins_on_a_page_and_has_what_was_copied_whether_its_memory_is_new_or_not() {
+        for len in [0, 1, 512, 4095, 4096, 70_000, POOL_BYTES_MAX + 1] {
+            for turn in 0..3_u8 {
+                let bytes = vec![turn + 1; len];
+                let mut buf = AlignedBuf::copy_of(&bytes);
+                assert!(buf[..] == bytes[..] && buf.as_ptr().align_offset(ALIGN_BYTES) == 0, "{len}");
+                buf.fill(9);
+            }
         }
     }
 }

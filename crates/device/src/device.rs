@@ -105,7 +105,7 @@ pub trait Device: Send + Sync {
     /// # Errors
     /// As the device reports; a short write is an error.
     fn write(&self, at_bytes: u64, data: Arc<AlignedBuf>) -> Result<(), DeviceError> {
-        let tag = self.submit(Request::Write { at_bytes, data });
+        let tag = self.submit(Request::Write { at_bytes, data: data.into() });
         self.wait(tag).map(drop)
     }
 

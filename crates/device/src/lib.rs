@@ -5,7 +5,7 @@
 //! real devices ([`FileDevice`]: image files and block devices; [`MemDevice`]: memory) and decorators that observe
 //! or restrict any other: [`TraceDevice`], [`CountingDevice`], [`ReadOnlyDevice`].
 //!
-//! `device` declares the trait, `request` the requests, `buffer` their bytes, `error` their failures; `outbox` holds completions
+//! `device` declares the trait, `request` the requests, `buffer` and `write_data` their bytes, `error` their failures; `outbox` holds completions
 //! of devices that work in `submit`. `file` and `memory` are the real devices, `image` the bytes of a disk in memory; `trace`,
 //! `count` and `readonly` have one decorator each. `clock` says where the time comes from.
 
@@ -21,6 +21,7 @@ mod outbox;
 mod readonly;
 mod request;
 mod trace;
+mod write_data;
 
 pub use buffer::AlignedBuf;
 pub use clock::{Clock, SystemClock};
@@ -34,3 +35,4 @@ pub use outbox::Outbox;
 pub use readonly::ReadOnlyDevice;
 pub use request::{Completion, Geometry, Request, Tag};
 pub use trace::{TraceDevice, TraceEntry, digest_of};
+pub use write_data::{Pieces, WriteData};

@@ -65,7 +65,8 @@ impl MemDevice {
                 Ok(Some(buf))
             }
             Request::Write { at_bytes, data } => {
-                self.image.write().write(*at_bytes, data);
+                let mut image = self.image.write();
+                data.write_to(*at_bytes, |at_bytes, bytes| image.write(at_bytes, bytes));
                 Ok(None)
             }
             Request::Flush => Ok(None),
@@ -143,7 +144,7 @@ mod tests {
     fn completions_can_be_fetched_in_any_order() {
         let device = MemDevice::new(8192);
         let data = Arc::new(AlignedBuf::copy_of(&[3; 512]));
-        let write = device.submit(Request::Write { at_bytes: 512, data });
+        let write = device.submit(Request::Write { at_bytes: 512, data: data.into() });
         let read = device.submit(Request::Read { at_bytes: 512, len_bytes: 512 });
         let flush = device.submit(Request::Flush);
         assert!(device.wait(flush).unwrap().is_none());

@@ -2,6 +2,7 @@
 
 use crate::buffer::AlignedBuf;
 use crate::error::{DeviceError, FailureKind};
+use crate::write_data::WriteData;
 use std::fmt;
 use std::sync::Arc;
 
@@ -26,12 +27,12 @@ pub enum Request {
         /// Length in bytes.
         len_bytes: u32,
     },
-    /// Write the buffer at `at_bytes`. It is durable only after a later [`Request::Flush`].
+    /// Write bytes at `at_bytes`. It is durable only after a later [`Request::Flush`].
     Write {
         /// Offset on the device, in bytes.
         at_bytes: u64,
         /// The bytes; immutable from here on.
-        data: Arc<AlignedBuf>,
+        data: WriteData,
     },
     /// Make every write completed before this request durable.
     Flush,
@@ -96,7 +97,9 @@ impl Request {
             Self::Read { at_bytes, len_bytes } => {
                 Place { at_bytes: *at_bytes, len_bytes: u64::from(*len_bytes) }
             }
-            Self::Write { at_bytes, data } => Place { at_bytes: *at_bytes, len_bytes: data.len() as u64 },
+            Self::Write { at_bytes, data } => {
+                Place { at_bytes: *at_bytes, len_bytes: data.len_bytes() as u64 }
+            }
             Self::Flush => Place { at_bytes: 0, len_bytes: 0 },
             Self::Discard { at_bytes, len_bytes } => Place { at_bytes: *at_bytes, len_bytes: *len_bytes },
         }
@@ -157,7 +160,7 @@ mod tests {
             check(Request::Discard { at_bytes: 100, len_bytes: 512 }).unwrap_err(),
             "discard of 512 bytes at byte 100 of disk: not a multiple of the device's block of 512 bytes"
         );
-        let data = Arc::new(AlignedBuf::zeroed(700));
+        let data = crate::AlignedBuf::zeroed(700).into();
         assert!(check(Request::Write { at_bytes: 0, data }).is_err());
         assert!(check(Request::Read { at_bytes: 0, len_bytes: 0 }).is_err());
     }

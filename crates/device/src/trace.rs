@@ -46,7 +46,7 @@ impl TraceEntry {
         match request {
             Request::Read { .. } => Self::Read { at_bytes, len_bytes },
             Request::Write { data, .. } => {
-                Self::Write { at_bytes, len_bytes, digest: SipHasher13::new().hash(data) }
+                Self::Write { at_bytes, len_bytes, digest: SipHasher13::new().hash(&data.whole()) }
             }
             Request::Flush => Self::Flush,
             Request::Discard { .. } => Self::Discard { at_bytes, len_bytes },

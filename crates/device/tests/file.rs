@@ -2,7 +2,7 @@
 
 use firnfs_device::{
     Access, AlignedBuf, DeepReads, Device, DirectIo, FailureKind, FileDevice, FileOptions, Lock, OpenError,
-    ReadOnlyDevice, Request,
+    Pieces, ReadOnlyDevice, Request,
 };
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
@@ -53,7 +53,7 @@ fn overlapping_writes_all_land_whatever_the_number_of_threads() {
         let tags: Vec<_> = (0..128u64)
             .map(|i| {
                 let data = filled(i as u8 + 1, 256 << 10);
-                device.submit(Request::Write { at_bytes: i * (256 << 10), data })
+                device.submit(Request::Write { at_bytes: i * (256 << 10), data: data.into() })
             })
             .collect();
         // In reverse order of submission, so that this thread takes some of them over.
@@ -69,11 +69,33 @@ fn overlapping_writes_all_land_whatever_the_number_of_threads() {
 }
 
 #[test]
+fn pieces_land_one_behind_the_other_however_many_and_wherever_they_begin() {
+    for direct in [DirectIo::Prefer, DirectIo::Never] {
+        let (_dir, path) = scratch();
+        let options = FileOptions { direct, ..FileOptions::default() };
+        let device = FileDevice::create(&path, 8 * MIB, &options).unwrap();
+        let buffers: Vec<_> = (0..2500_u32).map(|n| filled((n % 251) as u8, 4096)).collect();
+        // More than one call takes; on sectors and beside them, where O_DIRECT would refuse them.
+        for (from, len, at_bytes) in [(512, 1024, MIB), (100, 512, 4 * MIB)] {
+            let mut pieces = Pieces::default();
+            buffers.iter().for_each(|buffer| pieces.push(buffer, from..from + len));
+            let whole_bytes = len * buffers.len();
+            let tag = device.submit(Request::Write { at_bytes, data: pieces.into() });
+            device.wait(tag).unwrap();
+            let found = device.read(at_bytes, whole_bytes as u32).unwrap();
+            assert!((0..whole_bytes).all(|at| found[at] == buffers[at / len][0]), "{len} bytes from {from}");
+            let around = (device.read(at_bytes - 512, 512), device.read(at_bytes + whole_bytes as u64, 512));
+            assert!(around.0.unwrap().iter().chain(around.1.unwrap().iter()).all(|byte| *byte == 0));
+        }
+    }
+}
+
+#[test]
 fn writes_that_are_not_waited_for_are_done_before_the_device_is_gone() {
     let (_dir, path) = scratch();
     let device = FileDevice::create(&path, 8 * MIB, &FileOptions::default()).unwrap();
     for i in 0..8 {
-        device.submit(Request::Write { at_bytes: i * MIB, data: filled(9, MIB as usize) });
+        device.submit(Request::Write { at_bytes: i * MIB, data: filled(9, MIB as usize).into() });
     }
     drop(device);
     assert!(std::fs::read(&path).unwrap().iter().all(|&b| b == 9));
@@ -254,7 +276,10 @@ fn threads_that_write_and_read_many_places_at_a_time_see_what_they_wrote_last() 
                         let writes: Vec<_> = (0..BLOCKS)
                             .filter(|&i| is_written(i))
                             .map(|i| {
-                                device.submit(Request::Write { at_bytes: at(i), data: filled(byte(i), 8192) })
+                                device.submit(Request::Write {
+                                    at_bytes: at(i),
+                                    data: filled(byte(i), 8192).into(),
+                                })
                             })
                             .collect();
                         for (i, tag) in reads.into_iter().rev() {

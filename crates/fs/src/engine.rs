@@ -58,7 +58,7 @@ impl Verify for Unverified {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct JobId(pub u64);
 
-/// A request that is assembled only when it is submitted, outside the lock.
+/// A request that is put together only when it is submitted, outside the lock.
 pub trait Prepare: Send + Sync + Debug {
     /// The request. Called once.
     fn request(&self) -> Request;
@@ -88,7 +88,7 @@ impl Job {
         Self { id, is_fenced: false, work: Work::Ready(request) }
     }
 
-    /// A job whose request is assembled later.
+    /// A job whose request is put together later.
     #[must_use]
     pub fn later(id: JobId, prepare: Arc<dyn Prepare>) -> Self {
         Self { id, is_fenced: false, work: Work::Later(prepare) }

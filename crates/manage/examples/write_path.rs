@@ -6,7 +6,7 @@
 //! - *prepare*: copies and checksums, made outside the lock of the driver;
 //! - *write*: the operation, under the lock (for a file: making and writing it);
 //! - *step*: background work under the lock, most of it laying out batches, as a share of each call;
-//! - *request*: assembling segments for the device, outside the lock.
+//! - *request*: gathering segments for the device, outside the lock.
 //!
 //! With `--quotas` they are on, and everything counts for one user.
 //!
@@ -262,13 +262,13 @@ impl<S: Engine> Bench<S> {
         }
     }
 
-    /// All requests for the device that there are; adds the time of assembling them.
+    /// All requests for the device that there are; adds the time of gathering them.
     fn complete_jobs(&mut self, request_ns: &mut u64) -> Result<()> {
         while let Some(job) = self.vfs.store_mut().next_job() {
             let (request, _) = timed(request_ns, || job.request());
             match (&self.device, request) {
                 (Some(device), Request::Write { at_bytes, data }) if self.is_written => {
-                    device.write(at_bytes, data)?;
+                    device.write(at_bytes, data.whole())?;
                 }
                 _ => {}
             }

@@ -76,7 +76,7 @@ fn copy_segments(source: &dyn Device, salvaged: &Salvaged, out: &dyn Device) -> 
     let failure = read.read_in_order(pieces.map(|piece| (piece, piece)), |_, piece, bytes| {
         let written = match bytes {
             Ok(data) => {
-                let request = Request::Write { at_bytes: piece.at_bytes, data: Arc::new(data) };
+                let request = Request::Write { at_bytes: piece.at_bytes, data: data.into() };
                 writing.push_back(out.submit(request));
                 let oldest = if writing.len() > WRITES { writing.pop_front() } else { None };
                 oldest.map_or(Ok(()), |tag| out.wait(tag).map(drop).map_err(failed))

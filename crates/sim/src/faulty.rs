@@ -269,10 +269,10 @@ impl<D: Device> FaultyDisk<D> {
         let error = self.io_error(&request, &format!("only {bytes} bytes were transferred (injected)"));
         if let Request::Write { at_bytes, data } = request {
             let unit = u64::from(self.inner.geometry().logical_block_bytes);
-            let len = (bytes / unit * unit).min(data.len() as u64) as usize;
+            let len = (bytes / unit * unit).min(data.len_bytes() as u64) as usize;
             if len > 0 {
-                let data = Arc::new(AlignedBuf::copy_of(&data[..len]));
-                self.pass(state, Request::Write { at_bytes, data })?;
+                let data = Arc::new(AlignedBuf::copy_of(&data.whole()[..len]));
+                self.pass(state, Request::Write { at_bytes, data: data.into() })?;
             }
         }
         Err(error)
@@ -291,7 +291,7 @@ impl<D: Device> FaultyDisk<D> {
                 Request::Read { at_bytes: moved(at_bytes, u64::from(len_bytes)), len_bytes }
             }
             Request::Write { at_bytes, data } => {
-                Request::Write { at_bytes: moved(at_bytes, data.len() as u64), data }
+                Request::Write { at_bytes: moved(at_bytes, data.len_bytes() as u64), data }
             }
             Request::Discard { at_bytes, len_bytes } => {
                 Request::Discard { at_bytes: moved(at_bytes, len_bytes), len_bytes }
@@ -303,9 +303,9 @@ impl<D: Device> FaultyDisk<D> {
     fn flip(&self, state: &mut State, request: Request) -> Completion {
         match request {
             Request::Write { at_bytes, data } => {
-                let mut data = AlignedBuf::copy_of(&data);
+                let mut data = AlignedBuf::copy_of(&data.whole());
                 flip_bit(&mut state.rng, &mut data);
-                self.pass(state, Request::Write { at_bytes, data: Arc::new(data) })
+                self.pass(state, Request::Write { at_bytes, data: data.into() })
             }
             other => {
                 let mut data = self.pass(state, other)?;

@@ -10,7 +10,7 @@ fn disk(speed: Speed, size_bytes: u64) -> (Arc<TimedDisk<MemDevice>>, Arc<Virtua
 }
 
 fn write(at_bytes: u64) -> Request {
-    Request::Write { at_bytes, data: Arc::new(AlignedBuf::copy_of(&[3; 512])) }
+    Request::Write { at_bytes, data: AlignedBuf::copy_of(&[3; 512]).into() }
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn the_time_of_commands_is_told_by_kind_and_adds_up() {
     disk.read(100 << 20, 256 << 10).unwrap();
     let before = disk.work();
     let data = Arc::new(AlignedBuf::copy_of(&[3; 64 << 10]));
-    disk.wait(disk.submit(Request::Write { at_bytes: 400 << 20, data })).unwrap();
+    disk.wait(disk.submit(Request::Write { at_bytes: 400 << 20, data: data.into() })).unwrap();
     let work = disk.work();
     let (short, long, writes) = (work.short_reads, work.long_reads, work.writes);
     assert_eq!(short.total_ns() + long.total_ns() + writes.total_ns(), work.busy_ns);

@@ -21,7 +21,7 @@ fn filled(byte: u8, sectors: u64) -> Arc<AlignedBuf> {
 }
 
 fn submit_write(disk: &CrashDisk, sector: u64, sectors: u64, byte: u8) -> Tag {
-    disk.submit(Request::Write { at_bytes: sector * SECTOR_BYTES, data: filled(byte, sectors) })
+    disk.submit(Request::Write { at_bytes: sector * SECTOR_BYTES, data: filled(byte, sectors).into() })
 }
 
 fn write(disk: &CrashDisk, sector: u64, sectors: u64, byte: u8) {

@@ -158,7 +158,7 @@ fn a_shuffled_disk_carries_out_everything_in_a_seeded_order() {
         let tags: Vec<_> = (0..20u8)
             .map(|i| {
                 let data = Arc::new(AlignedBuf::copy_of(&[i + 1; 512]));
-                disk.submit(Request::Write { at_bytes: u64::from(i) * 512, data })
+                disk.submit(Request::Write { at_bytes: u64::from(i) * 512, data: data.into() })
             })
             .collect();
         tags.into_iter().for_each(|tag| drop(disk.wait(tag).unwrap()));

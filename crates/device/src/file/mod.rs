@@ -7,6 +7,7 @@
 //!   such as an fsync makes, need not wait for a thread to wake.
 //! * A flush is fdatasync(2). It runs in `wait` and blocks no other request: it covers the writes that completed before
 //!   it, as the [`Device`] contract says, and does not wait for others that are still under way.
+//! * A write in pieces is one call (pwritev), without a copy, if each piece lies on the device's logical blocks as O_DIRECT demands.
 //! * Transfers that come back short are continued until the system reports a reason; the end of a truncated file is an
 //!   error that names the place.
 //!
@@ -27,16 +28,20 @@ use crate::buffer::AlignedBuf;
 use crate::device::Device;
 use crate::error::{DeviceError, FailureKind};
 use crate::request::{Completion, Geometry, Request, Tag};
+use crate::write_data::WriteData;
 use reads::Reads;
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use std::fs::File;
-use std::io::{ErrorKind, Seek, SeekFrom};
+use std::io::{ErrorKind, IoSlice, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use writers::Writers;
+
+/// Slices that one call takes (IOV_MAX of Linux).
+const SLICES_MAX: usize = 1024;
 
 /// See the module's head.
 pub struct FileDevice {
@@ -220,17 +225,38 @@ impl Target {
         Ok(())
     }
 
-    fn write_all(&self, request: &Request, at_bytes: u64, bytes: &[u8]) -> Result<(), DeviceError> {
-        let mut done = 0;
-        while done < bytes.len() {
-            match self.file.write_at(&bytes[done..], at_bytes + done as u64) {
+    fn write_all(&self, request: &Request, at_bytes: u64, data: &WriteData) -> Result<(), DeviceError> {
+        let unit_bytes = self.geometry.logical_block_bytes as usize;
+        match data {
+            WriteData::Pieces(pieces) if pieces.are_aligned(unit_bytes) => {
+                let all: Vec<IoSlice<'_>> = pieces.iter().map(IoSlice::new).collect();
+                self.write_slices(request, at_bytes, all)
+            }
+            _ => self.write_slices(request, at_bytes, vec![IoSlice::new(&data.whole())]),
+        }
+    }
+
+    /// Writes slices one behind the other, as many at a time as the system takes.
+    fn write_slices(
+        &self,
+        request: &Request,
+        at_bytes: u64,
+        mut slices: Vec<IoSlice<'_>>,
+    ) -> Result<(), DeviceError> {
+        let (mut done, mut rest) = (0, &mut slices[..]);
+        while !rest.is_empty() {
+            let now = &rest[..rest.len().min(SLICES_MAX)];
+            match rustix::io::pwritev(&self.file, now, at_bytes + done) {
                 Ok(0) => {
-                    let reason = format!("only {done} of {} bytes were taken", bytes.len());
+                    let reason = format!("only {done} of {} bytes were taken", request.len_bytes());
                     return Err(self.failure(request, FailureKind::Io, reason));
                 }
-                Ok(count) => done += count,
-                Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(e) => return Err(DeviceError::system(request, self.name.clone(), &e)),
+                Ok(count) => {
+                    done += count as u64;
+                    IoSlice::advance_slices(&mut rest, count);
+                }
+                Err(Errno::INTR) => {}
+                Err(e) => return Err(self.system_failure(request, e)),
             }
         }
         Ok(())

@@ -167,7 +167,7 @@ impl BlockCache {
             if let Some(newer) = &mut b.newer {
                 newer.crc = None;
             }
-            std::sync::Arc::make_mut(&mut b.buf)
+            b.buf.make_mut()
         })
     }
 

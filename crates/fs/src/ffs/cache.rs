@@ -8,7 +8,6 @@ use crate::cache::ClockMap;
 use crate::digest::{DIGEST_BYTES, Digest};
 use crate::store::{BlockKey, Buf};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// Blocks of the inode table that stay in memory.
 const INODE_BLOCKS_MAX: usize = 256;
@@ -123,7 +122,7 @@ impl Cache {
     /// The content of a dirty block, to change; copied first if it is shared.
     pub fn content_mut(&mut self, key: &BlockKey) -> Option<&mut [u8]> {
         self.change(key, |block| block.digest = None);
-        self.map.get(key).map(|block| Arc::make_mut(&mut block.buf))
+        self.map.get(key).map(|block| block.buf.make_mut())
     }
 
     /// The content of a block that is queued as `write`: it is clean from now on.

@@ -22,7 +22,6 @@ use crate::mutation::{Mutation, is_on};
 use crate::store::{BlockKey, Buf, Fork, Intent, Ticket};
 use firnfs_format::InodeNo;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// One change of a directory's block: the units that it changed.
 struct Change {
@@ -175,7 +174,7 @@ impl Ffs {
         for &unit in &change.units {
             let range = unit * DIR_UNIT_MIN_BYTES..(unit + 1) * DIR_UNIT_MIN_BYTES;
             if version[range.clone()] != present[range.clone()] {
-                Arc::make_mut(version)[range.clone()].copy_from_slice(&present[range]);
+                version.make_mut()[range.clone()].copy_from_slice(&present[range]);
                 any = true;
             }
         }

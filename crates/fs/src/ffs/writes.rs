@@ -69,7 +69,7 @@ impl Prepare for Body {
             data[at..at + len].copy_from_slice(&buf[..*len]);
             at += len;
         }
-        Request::Write { at_bytes: self.at_bytes, data: Arc::new(data) }
+        Request::Write { at_bytes: self.at_bytes, data: data.into() }
     }
 }
 

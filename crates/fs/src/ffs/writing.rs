@@ -19,7 +19,6 @@ use crate::store::{BlockKey, Buf, Fork, Scope, Ticket};
 use firnfs_format::ffs::inode::DINODE_BYTES;
 use firnfs_format::ffs::{Dinode, State};
 use firnfs_format::{BlockIndex, InodeNo, TimeNs};
-use std::sync::Arc;
 
 /// Operations wait when this many times the threshold is dirty or queued.
 const DIRTY_MAX_FACTOR: u64 = 4;
@@ -159,7 +158,7 @@ impl Ffs {
             .get(number)
             .expect("begin or commit brought the block of the table into memory");
         let buf: &mut Buf = block.buf.as_mut().expect("blocks in memory have their bytes");
-        Arc::make_mut(buf)[at..at + DINODE_BYTES].copy_from_slice(&stored.encode());
+        buf.make_mut()[at..at + DINODE_BYTES].copy_from_slice(&stored.encode());
         block.is_dirty = true;
     }
 

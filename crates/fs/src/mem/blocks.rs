@@ -8,7 +8,6 @@ use crate::store::content::Content;
 use crate::store::{Buf, Extent, Piece, zero_buf};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::sync::Arc;
 
 enum Slot {
     Data(Block),
@@ -90,7 +89,7 @@ impl Blocks {
         }
         let Slot::Data(block) = slot else { unreachable!("made data above") };
         block.digest = None;
-        (Arc::make_mut(&mut block.buf), added)
+        (block.buf.make_mut(), added)
     }
 
     /// Writes bytes; returns how many blocks that adds.
@@ -125,7 +124,7 @@ impl Blocks {
         let mut zero = |block: u64, start: u64, end: u64| {
             if let Some(Slot::Data(block)) = self.0.get_mut(&block) {
                 block.digest = None;
-                Arc::make_mut(&mut block.buf)[start as usize..end as usize].fill(0);
+                block.buf.make_mut()[start as usize..end as usize].fill(0);
             }
         };
         if !at_bytes.is_multiple_of(block_bytes) {
@@ -165,7 +164,7 @@ impl Blocks {
             let start = (at % block_bytes) as usize;
             let len_bytes = ((block_bytes - start as u64).min(end - at)) as usize;
             match (self.get(at / block_bytes), pieces.last_mut()) {
-                (Some(buf), _) => pieces.push(Piece::Memory { buf: Arc::clone(buf), start, len_bytes }),
+                (Some(buf), _) => pieces.push(Piece::Memory { buf: buf.clone(), start, len_bytes }),
                 (None, Some(Piece::Zeros { len_bytes: before })) => *before += len_bytes,
                 (None, _) => pieces.push(Piece::Zeros { len_bytes }),
             }

@@ -5,6 +5,11 @@
 //! bytes ([`Content::from`]).
 
 use crate::store::{Buf, StoreFacts};
+use firnfs_device::AlignedBuf;
+use std::sync::Arc;
+
+/// Blocks of one write that lie in a buffer together. More would spare a little more, but one of them in the cache keeps all.
+const TOGETHER: usize = 4;
 
 /// A whole block, copied.
 #[derive(Clone, Debug)]
@@ -64,15 +69,31 @@ impl<'a> Content<'a> {
 }
 
 /// The whole blocks that bytes at `at_bytes` of a file cover, copied, with their checksums if the store keeps any.
+///
+/// Two to four neighbours lie in a buffer together, from which a device can take them. A single block stands alone: it would keep
+/// twice its size.
 #[must_use]
 pub fn ready_blocks(at_bytes: u64, bytes: &[u8], facts: &StoreFacts) -> Vec<ReadyBlock> {
     let block = facts.block_bytes as usize;
     // The offset may be any, also one within the last block of 2^64 bytes: it has not been checked yet.
     let within = (at_bytes % u64::from(facts.block_bytes)) as usize;
     let skip = (block - within) % block;
-    let whole = bytes.get(skip..).unwrap_or(&[]).chunks_exact(block);
-    let crc_of = |bytes| facts.has_checksums.then(|| firnfs_format::crc32c(bytes));
-    whole.map(|bytes| ReadyBlock { buf: Buf::from(bytes), crc: crc_of(bytes) }).collect()
+    let rest = bytes.get(skip..).unwrap_or(&[]);
+    let whole = &rest[..rest.len() / block * block];
+    let mut ready = Vec::with_capacity(whole.len() / block);
+    let mut add = |buf: Buf| {
+        let crc = facts.has_checksums.then(|| firnfs_format::crc32c(&buf));
+        ready.push(ReadyBlock { buf, crc });
+    };
+    for together in whole.chunks(TOGETHER * block) {
+        if together.len() == block {
+            add(Buf::from(together));
+            continue;
+        }
+        let shared = Arc::new(AlignedBuf::copy_of(together));
+        (0..together.len()).step_by(block).for_each(|at| add(Buf::part(&shared, at..at + block)));
+    }
+    ready
 }
 
 #[cfg(test)]

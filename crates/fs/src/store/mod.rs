@@ -15,10 +15,11 @@
 //!
 //! Everything runs under one lock held by the driver, so there is never more than one open `Op`.
 //!
-//! `operation`: what an operation declares, and its token. `reading`: how a read is carried out. `content`: bytes on their way into a
-//! file. `recharges`: what inodes are charged more or less since somebody looked. `retained`: older states and clones, as a store lists
-//! them.
+//! `operation`: what an operation declares, and its token. `reading`: how a read is carried out. `buf`: a block in memory. `content`:
+//! bytes on their way into a file. `recharges`: what inodes are charged more or less since somebody looked. `retained`: older states
+//! and clones, as a store lists them.
 
+mod buf;
 pub mod content;
 pub(crate) mod declared;
 mod operation;
@@ -26,6 +27,7 @@ mod reading;
 pub(crate) mod recharges;
 mod retained;
 
+pub use buf::Buf;
 pub use operation::{Charge, Intent, Op, OpKind, Owner, Recharge};
 pub use reading::{Extent, Piece, ReadPlan};
 pub use retained::{Branch, State, States, Title, time_of_next};
@@ -35,11 +37,6 @@ use crate::error::{FsError, Outcome};
 use crate::inode::Inode;
 use content::Content;
 use firnfs_format::{BlockIndex, Epoch, InodeNo, TimeNs};
-use std::sync::Arc;
-
-/// An immutable, shared block in memory. Its bytes are next to its reference count, so that a block outside the processor's
-/// caches costs one access to memory instead of two.
-pub type Buf = Arc<[u8]>;
 
 /// Zeros, as many as the largest block holds.
 static ZEROS: [u8; 65536] = [0; 65536];
@@ -55,7 +52,7 @@ pub(crate) fn padded(stored: &[u8], block_bytes: u32) -> Buf {
         return Buf::from(stored);
     }
     let mut block = zero_buf(block_bytes as usize);
-    Arc::get_mut(&mut block).expect("nobody else has it yet")[..stored.len()].copy_from_slice(stored);
+    block.make_mut()[..stored.len()].copy_from_slice(stored);
     block
 }
 

@@ -88,7 +88,7 @@ fn a_read_is_sent_from_where_it_lies_in_however_many_pieces() {
                 _ => return Verdict::Error(Errno::NOSYS),
             };
             let mut read = Scattered::default();
-            (0..count).for_each(|n| read.add_block(&Arc::from(n.to_ne_bytes()), 0..4));
+            (0..count).for_each(|n| read.add_block(&n.to_ne_bytes().into(), 0..4));
             read.add_zeros(3);
             reply.put_read(read);
             Verdict::Answer

@@ -158,7 +158,7 @@ fn raw(setup: &Setup, bytes: u64, runs: u32, raw: Raw) -> f64 {
     let data = Arc::new(AlignedBuf::zeroed(UNIT_BYTES as usize));
     for _ in 0..runs {
         let places = (0..bytes).step_by(UNIT_BYTES as usize);
-        let write = |at_bytes| Request::Write { at_bytes, data: data.clone() };
+        let write = |at_bytes| Request::Write { at_bytes, data: data.clone().into() };
         let one_by_one = |request: Request| {
             machine.spend_ns(
                 setup.cpu.system_call_ns() + setup.cpu.copy_ns(UNIT_BYTES) + setup.cpu.command_ns(),

@@ -3,7 +3,7 @@
 //! Like is compared with like: both sides write the same distinct, incompressible data, from a buffer that is larger than
 //! the processor's caches, to the same device. The raw side hands it over in units of 1 MiB, several under way, past the page
 //! cache. Two devices: a loop device with direct I/O over an image (root only), and the image itself throttled to
-//! [`THROTTLED_BYTES_PER_S`]. A disk in memory shows what the processor costs, a throttled one what the log costs.
+//! [`THROTTLED_BYTES_PER_S`]. Neither side keeps what it has written in memory. A disk in memory shows what the processor costs, a throttled one what the log costs.
 
 use super::library::{self, SPARE_BYTES, UNIT_BYTES};
 use super::loop_device::LoopDevice;
@@ -102,7 +102,7 @@ impl Bandwidth {
                 device.wait(tag).map_err(failed)?;
             }
             let at_bytes = (n * UNIT_BYTES) as u64;
-            under_way.push_back(device.submit(Request::Write { at_bytes, data: unit.clone() }));
+            under_way.push_back(device.submit(Request::Write { at_bytes, data: unit.clone().into() }));
         }
         for tag in under_way {
             device.wait(tag).map_err(failed)?;

@@ -158,7 +158,9 @@ fn volume_on(device: Arc<dyn Device>) -> Result<Volume<Lfs>, LabError> {
     };
     firnfs_manage::format(&*device, &options)
         .map_err(|source| LabError::Volume { action: "making the library's volume", source })?;
-    firnfs_manage::open(device, Options::default(), AtimeMode::Noatime, Arc::new(SystemClock))
+    // As a mount opens it: written content stays in memory only until it is on the device.
+    let options = Options { cache_file_data: false, ..Options::default() };
+    firnfs_manage::open(device, options, AtimeMode::Noatime, Arc::new(SystemClock))
         .map_err(|e| LabError::Setup(e.to_string()))
 }
 

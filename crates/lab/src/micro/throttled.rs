@@ -90,7 +90,7 @@ mod tests {
     }
 
     fn write(device: &Throttled<MemDevice>, at: u64) -> Tag {
-        device.submit(Request::Write { at_bytes: at << 20, data: Arc::new(AlignedBuf::zeroed(1 << 20)) })
+        device.submit(Request::Write { at_bytes: at << 20, data: AlignedBuf::zeroed(1 << 20).into() })
     }
 
     #[test]

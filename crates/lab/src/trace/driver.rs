@@ -24,7 +24,6 @@ use firnfs_format::summary::{FLAG_CLEANER, SUMMARY_MAGIC, SummaryRaw};
 use firnfs_format::{InodeNo, TimeNs};
 use firnfs_sim::disk::{DiskParams, Work};
 use std::collections::VecDeque;
-use std::sync::Arc;
 use zerocopy::FromBytes;
 
 /// Fetches this close to each other become one request, as on a mount.
@@ -102,7 +101,7 @@ impl Driver {
         let mut vfs = Vfs::new(lfs, AtimeMode::Noatime);
         let block_bytes = vfs.facts().block_bytes;
         let zeros = vec![0; WRITE_MAX_BYTES as usize];
-        let block: Arc<[u8]> = Arc::from(&zeros[..block_bytes as usize]);
+        let block = firnfs::store::Buf::from(&zeros[..block_bytes as usize]);
         let ready = ReadyBlock { crc: Some(firnfs_format::crc32c(&block)), buf: block };
         vfs.store_mut().note_request(TimeNs(now_ns));
         let mut driver = Self {
@@ -439,6 +438,7 @@ impl Driver {
             any = true;
             match job.request() {
                 Request::Write { at_bytes, data } => {
+                    let data = data.whole();
                     let by = if is_checkpoint_or_move(&data) { Who::Cleaner } else { by };
                     self.stored.write(at_bytes, &data);
                     self.io(by, Io { work: Work::Write, at_bytes, len_bytes: data.len() as u64 });

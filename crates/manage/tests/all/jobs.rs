@@ -5,10 +5,11 @@ use firnfs::engine::Engine;
 use firnfs::engine::{Job, Step};
 use firnfs::inode::Kind;
 use firnfs::lfs::{Lfs, Options, read_superblock};
-use firnfs::store::{Scope, Store, Ticket};
+use firnfs::store::content::{Content, ready_blocks};
+use firnfs::store::{Piece, Scope, Store, Ticket};
 use firnfs::vfs::{Allocate, AtimeMode, NewNode, Vfs};
 use firnfs::{FsError, Outcome, Stop};
-use firnfs_device::{Device, DeviceError, FailureKind, Request};
+use firnfs_device::{Device, DeviceError, FailureKind, Request, WriteData};
 use firnfs_format::{InodeNo, TimeNs};
 use std::sync::Arc;
 
@@ -45,7 +46,7 @@ impl Hand {
                 continue;
             }
             if let Request::Write { at_bytes, data } = &request {
-                self.assert_no_discard_under_way(*at_bytes, data.len() as u64);
+                self.assert_no_discard_under_way(*at_bytes, data.len_bytes() as u64);
             }
             let failure =
                 || DeviceError::of(&request, FailureKind::Io, Arc::from("test"), "the device failed");
@@ -160,6 +161,44 @@ fn a_segment_being_discarded_is_not_written() {
 }
 
 #[test]
+fn blocks_of_a_large_write_go_to_the_device_from_where_they_were_first_copied() {
+    let mut hand = Hand::open(new_device(16 << 20, 0), Options::default());
+    let ino = hand.create("file");
+    let (facts, bytes) = (hand.vfs.facts(), pattern(1, 5 * 4096));
+    let ready = ready_blocks(0, &bytes, &facts);
+    let content = Content::prepared(0, &bytes, &ready, facts.block_bytes);
+    hand.run(|vfs| vfs.write_content(NOW, ino, 0, content, false)).unwrap();
+    hand.vfs.commit(NOW, Scope::All).unwrap();
+    let is_lent = |request: &Request| match request {
+        Request::Write { data: WriteData::Pieces(pieces), .. } => {
+            pieces.iter().any(|piece| piece.as_ptr() == ready[0].buf.as_ptr() && piece.len() == 4 * 4096)
+        }
+        _ => false,
+    };
+    let mut lent = 0;
+    while let Some(job) = hand.vfs.store_mut().next_job() {
+        let request = job.request();
+        lent += usize::from(is_lent(&request));
+        hand.device.wait(hand.device.submit(request)).unwrap();
+        hand.vfs.store_mut().job_done(job.id, Ok(()));
+    }
+    assert_eq!(lent, 1, "four blocks in one piece, not copied; the fifth stands alone");
+    let device = hand.device.clone();
+    drop(hand);
+    let mut hand = Hand::open(device, Options::default());
+    let found = hand.run(|vfs| vfs.lookup(NOW, InodeNo::ROOT, b"file", false)).unwrap();
+    let plan = hand.run(|vfs| vfs.read(NOW, found.ino, 0, bytes.len() as u64)).unwrap();
+    let mut end = 0;
+    for piece in &plan.pieces {
+        let &Piece::Stored { at_bytes, stored_bytes, len_bytes, .. } = piece else { panic!("{piece:?}") };
+        let stored = hand.device.read(at_bytes, stored_bytes).unwrap();
+        assert_eq!(stored[..len_bytes], bytes[end..end + len_bytes]);
+        end += len_bytes;
+    }
+    assert_eq!(end, bytes.len());
+}
+
+#[test]
 fn a_segment_that_a_reader_holds_is_not_discarded() {
     let device = new_device(16 << 20, 0);
     let mut hand = Hand::open(device, Options { discard: true, cache_bytes: 4 << 20, ..Options::default() });
@@ -173,7 +212,7 @@ fn a_segment_that_a_reader_holds_is_not_discarded() {
         .pieces
         .iter()
         .filter_map(|p| match p {
-            firnfs::store::Piece::Stored { at_bytes, .. } => Some(*at_bytes),
+            Piece::Stored { at_bytes, .. } => Some(*at_bytes),
             _ => None,
         })
         .collect();

@@ -75,6 +75,7 @@ impl Inner {
                 (None, Some(buf))
             }
             Request::Write { at_bytes, data } => {
+                let data = data.whole();
                 self.live.write(at_bytes, &data);
                 let len_bytes = data.len() as u64;
                 let item = Item::new(at_bytes, len_bytes, ItemKind::Write(data));

@@ -93,7 +93,7 @@ mod tests {
         let params = library::find("hp97560").unwrap().unwrap();
         let disk = TimedDisk::of(MemDevice::new(1 << 20), clock.clone(), &params, 0);
         let data = Arc::new(AlignedBuf::zeroed(65_536));
-        let tag = disk.submit(Request::Write { at_bytes: 0, data: data.clone() });
+        let tag = disk.submit(Request::Write { at_bytes: 0, data: data.clone().into() });
         machine.spend_ns(10_000_000);
         assert_eq!((clock.now_ns(), machine.busy_ns()), (10_000_000, 10_000_000));
         disk.wait(tag).unwrap();

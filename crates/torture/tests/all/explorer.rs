@@ -164,7 +164,7 @@ impl Open {
         bytes.resize(bytes.len().next_multiple_of(512), 0);
 
         let data = Arc::new(AlignedBuf::copy_of(&bytes));
-        let write = self.device.submit(Request::Write { at_bytes: slot * SLOT_BYTES, data });
+        let write = self.device.submit(Request::Write { at_bytes: slot * SLOT_BYTES, data: data.into() });
         let early = (self.flaw == Some(Flaw::EarlyFlush)).then(|| self.device.submit(Request::Flush));
         if self.flaw == Some(Flaw::EarlyDiscard) {
             self.device.discard((1 - slot) * SLOT_BYTES, 64 << 10).map_err(|e| e.to_string())?;

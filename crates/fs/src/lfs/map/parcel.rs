@@ -1,14 +1,16 @@
 //! `Parcel`: a partial segment on its way to the device.
 //!
-//! It holds the blocks themselves, not a copy: the driver assembles the bytes only when it makes the request, outside
-//! the core's lock ([`Parcel::assemble`]). Until the partial segment is written, reads of it are served from here.
+//! It holds the blocks themselves, not a copy: the driver gathers the bytes only when it makes the request, outside
+//! the core's lock ([`Parcel::gather`]). Until the partial segment is written, reads of it are served from here.
 //!
 //! Invariants: parts lie in the order of their places and do not overlap; between and after them are zeros; nothing
 //! changes once it is complete.
 
 use crate::store::Buf;
-use firnfs_device::AlignedBuf;
+use firnfs_device::{AlignedBuf, Pieces, WriteData};
+use firnfs_format::SECTOR_BYTES;
 use std::ops::Range;
+use std::sync::Arc;
 
 enum Source {
     /// A range of [`Parcel::own`].
@@ -32,6 +34,17 @@ pub struct Parcel {
     /// How much of it is filled.
     own_len_bytes: usize,
     parts: Vec<Part>,
+}
+
+impl Part {
+    /// Where its bytes are, if a device can take them from there: whole sectors of a block that lies in a buffer.
+    fn lent(&self) -> Option<(&Arc<AlignedBuf>, Range<usize>)> {
+        let Source::Block(block) = &self.source else { return None };
+        let is_on_sectors =
+            [self.at_bytes, self.len_bytes].iter().all(|n| n.is_multiple_of(SECTOR_BYTES as usize));
+        let (buf, start) = block.lent().filter(|_| is_on_sectors)?;
+        Some((buf, start..start + self.len_bytes))
+    }
 }
 
 impl Parcel {
@@ -97,17 +110,38 @@ impl Parcel {
         self.content(part).get(skip..skip + len_bytes)
     }
 
-    /// All bytes, for the device.
-    pub fn assemble(&self) -> AlignedBuf {
-        let mut out = AlignedBuf::scratch(self.len_bytes);
-        let mut end = 0;
+    /// All bytes, for the device. Blocks that lie in buffers of their own are not copied ([`Buf::lent`]).
+    pub fn gather(&self) -> WriteData {
+        let lent_bytes: usize =
+            self.parts.iter().filter(|part| part.lent().is_some()).map(|p| p.len_bytes).sum();
+        let mut own = AlignedBuf::scratch(self.len_bytes - lent_bytes);
+        let (mut filled, mut end) = (0, 0);
+        let mut lent = Vec::new();
         for part in &self.parts {
-            out[end..part.at_bytes].fill(0);
+            let gap = part.at_bytes - end;
+            own[filled..filled + gap].fill(0);
+            filled += gap;
             end = part.at_bytes + part.len_bytes;
-            out[part.at_bytes..end].copy_from_slice(self.content(part));
+            if let Some((buf, range)) = part.lent() {
+                lent.push((filled, buf, range));
+            } else {
+                own[filled..filled + part.len_bytes].copy_from_slice(self.content(part));
+                filled += part.len_bytes;
+            }
         }
-        out[end..].fill(0);
-        out
+        own[filled..].fill(0);
+        if lent.is_empty() {
+            return own.into();
+        }
+        let (own, mut from) = (Arc::new(own), 0);
+        let mut pieces = Pieces::default();
+        for (until, buf, range) in lent {
+            pieces.push(&own, from..until);
+            pieces.push(buf, range);
+            from = until;
+        }
+        pieces.push(&own, from..own.len());
+        pieces.into()
     }
 }
 
@@ -130,7 +164,7 @@ mod tests {
         parcel.add_zeros(512, 50);
         parcel.add_copy(562, &[2; 50]);
         parcel.add_block(4096, 512, Buf::from([3; 4096]));
-        let bytes = parcel.assemble();
+        let bytes = parcel.gather().whole();
         let expected = |at: usize| match at {
             0..512 => 1,
             562..612 => 2,
@@ -143,5 +177,37 @@ mod tests {
         assert_eq!(parcel.bytes(4100, 508), Some(&[3; 508][..]));
         assert_eq!(parcel.bytes(4100, 509), None);
         assert_eq!(parcel.bytes(700, 1), None);
+    }
+
+    #[test]
+    fn the_device_takes_blocks_of_a_buffer_from_there_and_the_rest_in_order() {
+        let buf = Arc::new(AlignedBuf::copy_of(&[[4; 4096], [5; 4096]].concat()));
+        let mut parcel = Parcel::new(20480, 512, 1024, 6);
+        parcel.summary_mut().fill(1);
+        parcel.add_copy(512, &[2; 300]);
+        parcel.add_block(1024, 4096, Buf::part(&buf, 0..4096));
+        parcel.add_block(5120, 4096, Buf::part(&buf, 4096..8192));
+        parcel.add_block(9216, 4096, Buf::from([6; 4096]));
+        parcel.add_block(13824, 1000, Buf::part(&buf, 0..4096));
+        parcel.add_block(14848, 512, Buf::part(&buf, 4096..8192));
+        let data = parcel.gather();
+        let WriteData::Pieces(pieces) = &data else { panic!("nothing was lent") };
+        let lens: Vec<usize> = pieces.iter().map(<[u8]>::len).collect();
+        assert_eq!(
+            lens,
+            [1024, 8192, 5632, 512, 5120],
+            "neighbours in a buffer go together; part of a sector is copied"
+        );
+        assert_eq!(pieces.iter().nth(1).unwrap().as_ptr(), buf.as_ptr());
+        let expected = |at: usize| match at {
+            0..512 => 1,
+            512..812 => 2,
+            1024..5120 | 13824..14824 => 4,
+            5120..9216 | 14848..15360 => 5,
+            9216..13312 => 6,
+            _ => 0,
+        };
+        let whole = data.whole();
+        assert!(whole.len() == 20480 && (0..20480).all(|at| whole[at] == expected(at)));
     }
 }

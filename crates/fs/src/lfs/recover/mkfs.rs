@@ -145,7 +145,7 @@ fn complete(sb: &Superblock, now: TimeNs, writes: &mut Vec<(u64, Vec<u8>)>) -> R
 fn carry_out(lfs: &mut Lfs, writes: &mut Vec<(u64, Vec<u8>)>) {
     while let Some(job) = lfs.next_job() {
         if let Request::Write { at_bytes, data } = job.request() {
-            writes.push((at_bytes, data.to_vec()));
+            writes.push((at_bytes, data.whole().to_vec()));
         }
         lfs.job_done(job.id, Ok(()));
     }

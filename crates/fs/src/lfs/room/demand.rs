@@ -39,6 +39,8 @@ pub(in crate::lfs) struct Demand {
     pub log_bytes: u64,
     /// The indirect block that the last new block brings with it.
     missing_parent: Option<(u8, u64)>,
+    /// The indirect block right above the last new block: what is above it has been counted.
+    looked_parent: Option<BlockKey>,
 }
 
 impl Lfs {
@@ -149,11 +151,11 @@ impl Lfs {
     }
 
     /// The pointer to a block that will be written; brings the blocks above it that turn dirty into memory. `above` is the
-    /// indirect block above the block examined last: neighbours share it.
+    /// indirect block above the block examined last, without content if it does not exist yet: neighbours share it.
     fn look_ptr(
         &mut self,
         key: BlockKey,
-        above: &mut Option<(BlockKey, Buf)>,
+        above: &mut Option<(BlockKey, Option<Buf>)>,
         needs: &mut Vec<Fetch>,
     ) -> Outcome<Option<BlockPtr>> {
         let parent = self.geo.map.parent(0, key.index).ok_or(FsError::TooLarge)?;
@@ -164,11 +166,14 @@ impl Lfs {
         if let Some((last, block)) = above
             && *last == parent
         {
-            return Ok(Some(ptr_in(block, slot)));
+            return Ok(Some(block.as_ref().map_or(BlockPtr::HOLE, |block| ptr_in(block, slot))));
         }
         gather_needs(self.load_parents(key), needs)?;
         let ptr = gather_needs(self.ptr(key), needs)?;
-        *above = self.shelf.cache.peek(&parent).map(|block| (parent, block.buf.clone()));
+        *above = match self.shelf.cache.peek(&parent) {
+            Some(block) => Some((parent, Some(block.buf.clone()))),
+            None => (ptr.is_some() && self.ptr(parent)?.is_hole()).then_some((parent, None)),
+        };
         Ok(ptr)
     }
 
@@ -181,6 +186,12 @@ impl Lfs {
 
     /// Counts the indirect blocks that a new block brings with it (neighbours share them).
     fn look_parents(&mut self, key: BlockKey, demand: &mut Demand) -> Outcome<()> {
+        if let Some(Parent::Indirect { level, index, .. }) = self.geo.map.parent(0, key.index) {
+            let parent = BlockKey { level, index, ..key };
+            if demand.looked_parent.replace(parent) == Some(parent) {
+                return Ok(());
+            }
+        }
         self.count_parents(key, demand)?;
         let path: Vec<_> = self.geo.map.path(key.index).skip(1).collect();
         demand.growth_bytes += if path.is_empty() { 16 } else { 0 };

@@ -44,7 +44,7 @@ struct SegmentWrite {
 
 impl Prepare for SegmentWrite {
     fn request(&self) -> Request {
-        Request::Write { at_bytes: self.at_bytes, data: Arc::new(self.parcel.assemble()) }
+        Request::Write { at_bytes: self.at_bytes, data: self.parcel.gather() }
     }
 }
 
@@ -228,7 +228,7 @@ impl Jobs {
         }
         slot.state = SlotState::Writing;
         let (at_bytes, data) = (slot.at_bytes, slot.data.clone());
-        Some(Job::ready(self.start(Doing::Slot), Request::Write { at_bytes, data }).fenced())
+        Some(Job::ready(self.start(Doing::Slot), Request::Write { at_bytes, data: data.into() }).fenced())
     }
 
     fn start(&mut self, doing: Doing) -> JobId {

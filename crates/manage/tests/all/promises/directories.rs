@@ -232,7 +232,7 @@ fn touched_device(size_bytes: u64) -> MemDevice {
     let device = MemDevice::new(size_bytes);
     let data = Arc::new(AlignedBuf::copy_of(&[1; MIB as usize]));
     for at_bytes in (0..size_bytes).step_by(MIB as usize) {
-        let tag = device.submit(Request::Write { at_bytes, data: data.clone() });
+        let tag = device.submit(Request::Write { at_bytes, data: data.clone().into() });
         device.wait(tag).unwrap();
     }
     device

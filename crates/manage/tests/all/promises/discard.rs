@@ -31,7 +31,7 @@ impl Device for Shredder {
     fn submit(&self, request: Request) -> Tag {
         let Request::Discard { at_bytes, len_bytes } = request else { return self.inner.submit(request) };
         let garbage = Arc::new(AlignedBuf::copy_of(&vec![0xdb; len_bytes as usize]));
-        let tag = self.inner.submit(Request::Write { at_bytes, data: garbage });
+        let tag = self.inner.submit(Request::Write { at_bytes, data: garbage.into() });
         self.after_discards.lock().unwrap().push(self.inner.image());
         tag
     }
