@@ -40,9 +40,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use writers::Writers;
 
-/// Slices that one call takes (IOV_MAX of Linux).
-const SLICES_MAX: usize = 1024;
-
 /// See the module's head.
 pub struct FileDevice {
     target: Arc<Target>,
@@ -236,7 +233,7 @@ impl Target {
         }
     }
 
-    /// Writes slices one behind the other, as many at a time as the system takes.
+    /// Writes slices one behind the other.
     fn write_slices(
         &self,
         request: &Request,
@@ -245,8 +242,8 @@ impl Target {
     ) -> Result<(), DeviceError> {
         let (mut done, mut rest) = (0, &mut slices[..]);
         while !rest.is_empty() {
-            let now = &rest[..rest.len().min(SLICES_MAX)];
-            match rustix::io::pwritev(&self.file, now, at_bytes + done) {
+            // Of more slices than the system takes, rustix hands over as many as it does.
+            match rustix::io::pwritev(&self.file, rest, at_bytes + done) {
                 Ok(0) => {
                     let reason = format!("only {done} of {} bytes were taken", request.len_bytes());
                     return Err(self.failure(request, FailureKind::Io, reason));
