@@ -1,7 +1,7 @@
 //! `WriteData`: the bytes of a write, in one buffer or in pieces of several.
 //!
 //! A file system that has the blocks of a segment in memory already hands them over as they are, instead of a copy of all of them. A
-//! device that can gather writes the pieces from where they are; any other one asks for a copy ([`WriteData::whole`]).
+//! device that can gather takes the pieces from where they are ([`WriteData::write_to`]); any other one asks for a copy ([`WriteData::whole`]).
 
 use crate::buffer::AlignedBuf;
 use std::fmt;

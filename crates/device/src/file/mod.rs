@@ -7,7 +7,7 @@
 //!   such as an fsync makes, need not wait for a thread to wake.
 //! * A flush is fdatasync(2). It runs in `wait` and blocks no other request: it covers the writes that completed before
 //!   it, as the [`Device`] contract says, and does not wait for others that are still under way.
-//! * A write in pieces is one call (pwritev), without a copy, if each piece lies on the device's logical blocks as O_DIRECT demands.
+//! * A write in pieces is one call (pwritev; more calls beyond 1024 pieces), without a copy, if each piece lies on the device's logical blocks as O_DIRECT demands.
 //! * Transfers that come back short are continued until the system reports a reason; the end of a truncated file is an
 //!   error that names the place.
 //!

@@ -45,7 +45,8 @@ pub struct LaidOut {
     pub dirty: Dirty,
 }
 
-/// One block in memory. Small: with its key it fits a cache line of the processor.
+/// One block in memory. With its key it fits a cache line of the processor, but for the digest: the order of the fields counts.
+#[repr(C)]
 pub struct CachedBlock {
     /// Its content, one block long.
     pub buf: Buf,
@@ -278,4 +279,16 @@ impl BlockCache {
 /// The bytes, if they are an indirect block's.
 fn indirect(key: &BlockKey, bytes: u64) -> u64 {
     if key.level > 0 { bytes } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::mem::offset_of;
+
+    #[test]
+    fn what_most_lookups_read_of_a_block_and_its_key_fits_a_cache_line() {
+        let (key_bytes, heat_bytes) = (size_of::<BlockKey>(), size_of::<u64>());
+        assert!(key_bytes + heat_bytes + offset_of!(CachedBlock, digest) <= 64);
+    }
 }
