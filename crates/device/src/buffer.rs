@@ -8,6 +8,7 @@ use std::sync::Arc;
 pub const ALIGN_BYTES: usize = 4096;
 
 /// A fixed-length byte buffer whose first byte is page-aligned.
+#[derive(Default)]
 pub struct AlignedBuf {
     raw: Vec<u8>,
     start: usize,

@@ -3,6 +3,7 @@
 use crate::buffer::AlignedBuf;
 use crate::error::{DeviceError, FailureKind};
 use crate::request::{Completion, Geometry, Request, Tag};
+use std::io::IoSliceMut;
 use std::sync::Arc;
 
 /// Something that stores blocks. Requests complete in any order; only [`Request::Flush`] orders durability.
@@ -100,6 +101,16 @@ pub trait Device: Send + Sync {
         Ok(())
     }
 
+    /// Reads into buffers of the caller, one behind the other on the device.
+    ///
+    /// # Errors
+    /// As [`Device::read`].
+    fn read_parts(&self, at_bytes: u64, parts: &mut [IoSliceMut<'_>]) -> Result<(), DeviceError> {
+        let len_bytes: usize = parts.iter().map(|part| part.len()).sum();
+        deal_out(&self.read(at_bytes, len_bytes as u32)?, parts);
+        Ok(())
+    }
+
     /// Submits one write and waits for it. Not durable before a flush.
     ///
     /// # Errors
@@ -125,6 +136,15 @@ pub trait Device: Send + Sync {
     fn discard(&self, at_bytes: u64, len_bytes: u64) -> Result<(), DeviceError> {
         let tag = self.submit(Request::Discard { at_bytes, len_bytes });
         self.wait(tag).map(drop)
+    }
+}
+
+/// Copies bytes into buffers that are as long together.
+pub(crate) fn deal_out(mut bytes: &[u8], parts: &mut [IoSliceMut<'_>]) {
+    for part in parts {
+        let (first, behind) = bytes.split_at(part.len());
+        part.copy_from_slice(first);
+        bytes = behind;
     }
 }
 
@@ -170,5 +190,8 @@ impl<D: Device + ?Sized> Device for Arc<D> {
     }
     fn read_into(&self, at_bytes: u64, out: &mut [u8]) -> Result<(), DeviceError> {
         (**self).read_into(at_bytes, out)
+    }
+    fn read_parts(&self, at_bytes: u64, parts: &mut [IoSliceMut<'_>]) -> Result<(), DeviceError> {
+        (**self).read_parts(at_bytes, parts)
     }
 }

@@ -6,6 +6,7 @@ use crate::device::Device;
 use crate::error::{DeviceError, FailureKind};
 use crate::outbox::Outbox;
 use crate::request::{Completion, Geometry, Request, Tag};
+use std::io::IoSliceMut;
 use std::sync::Arc;
 
 /// Passes reads on; writes and discards fail; flushes succeed, since there is nothing to flush.
@@ -48,6 +49,9 @@ impl<D: Device> Device for ReadOnlyDevice<D> {
     }
     fn read_into(&self, at_bytes: u64, out: &mut [u8]) -> Result<(), DeviceError> {
         self.inner.read_into(at_bytes, out)
+    }
+    fn read_parts(&self, at_bytes: u64, parts: &mut [IoSliceMut<'_>]) -> Result<(), DeviceError> {
+        self.inner.read_parts(at_bytes, parts)
     }
     fn describe(&self) -> Arc<str> {
         self.inner.describe()

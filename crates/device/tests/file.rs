@@ -4,6 +4,7 @@ use firnfs_device::{
     Access, AlignedBuf, DeepReads, Device, DirectIo, FailureKind, FileDevice, FileOptions, Lock, OpenError,
     Pieces, ReadOnlyDevice, Request,
 };
+use std::io::IoSliceMut;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -88,6 +89,39 @@ fn pieces_land_one_behind_the_other_however_many_and_wherever_they_begin() {
             assert!(around.0.unwrap().iter().chain(around.1.unwrap().iter()).all(|byte| *byte == 0));
         }
     }
+}
+
+#[test]
+fn a_read_in_parts_fills_them_one_behind_the_other_wherever_they_lie_in_memory() {
+    let (_dir, path) = scratch();
+    let device = FileDevice::create(&path, 1 << 20, &FileOptions::default()).unwrap();
+    let bytes: Vec<u8> = (0..64 << 10).map(|n: u32| (n / 512) as u8).collect();
+    device.write(8192, Arc::new(AlignedBuf::copy_of(&bytes))).unwrap();
+    let mut room = AlignedBuf::zeroed(80 << 10);
+    // The first places suit O_DIRECT; a part of 700 bytes, or one that begins at an odd place, does not.
+    for (skip, lens) in
+        [(0, [4096, 512, 32 << 10]), (0, [700, 324, 4096]), (1, [512, 1024, 512]), (0, [0, 512, 0])]
+    {
+        room.fill(0);
+        let mut rest = &mut room[skip..];
+        let mut parts = Vec::new();
+        for len in lens {
+            let (part, behind) = rest.split_at_mut(len);
+            parts.push(IoSliceMut::new(part));
+            rest = behind;
+        }
+        device.read_parts(8192 + 1024, &mut parts).unwrap();
+        let len: usize = lens.iter().sum();
+        assert!(room[skip..skip + len] == bytes[1024..1024 + len], "{skip}, {lens:?}");
+        assert!(room[skip + len..].iter().all(|&byte| byte == 0), "{skip}, {lens:?}: beyond the end");
+    }
+    std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(40 << 10).unwrap();
+    let (first, second) = room.split_at_mut(32 << 10);
+    let mut parts = [IoSliceMut::new(first), IoSliceMut::new(&mut second[..32 << 10])];
+    let error = device.read_parts(0, &mut parts).unwrap_err().to_string();
+    assert!(error.contains("the file ends at byte 40960: it was truncated"), "{error}");
+    let beyond = device.read_parts((1 << 20) - 512, &mut [IoSliceMut::new(&mut room[..1024])]).unwrap_err();
+    assert_eq!(beyond.kind, FailureKind::OutOfRange, "{beyond}");
 }
 
 #[test]

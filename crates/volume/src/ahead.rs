@@ -15,6 +15,7 @@ use crate::sync::Mutex;
 use firnfs::fetch::{Fetch, Fetched, Soon, Token};
 use firnfs_device::{AlignedBuf, Tag};
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Bytes of windows that were read beside a fetch.
@@ -145,7 +146,15 @@ impl ReadAhead {
         self.0.lock().hold(at_bytes, len_bytes)
     }
 
-    /// The same for each of some fetches.
+    /// Whether any byte of a range is.
+    pub fn has_any_of(&self, range: &Range<u64>) -> bool {
+        let lists = self.0.lock();
+        let meets = |at_bytes: u64, end: u64| at_bytes < range.end && range.start < end;
+        lists.windows().any(|window| meets(window.at_bytes, window.end()))
+            || lists.started.iter().any(|read| meets(read.at_bytes, read.end()))
+    }
+
+    /// The same as [`Self::holds`] for each of some fetches.
     pub fn which_are_held(&self, fetches: &[Fetch]) -> Vec<bool> {
         let lists = self.0.lock();
         fetches.iter().map(|fetch| lists.hold(fetch.at_bytes, fetch.len_bytes.into())).collect()

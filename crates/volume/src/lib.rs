@@ -8,16 +8,20 @@
 //! volumes of each kind, through the public methods of [`Volume`].
 //!
 //! `volume` is [`Volume`]; `allocate` has its fallocate(2), `never_waiting` operations that give up rather than wait. `reader`
-//! reads the device, `ahead` keeps what was read before anybody needed it, `scattered` has the bytes of a read where they lie.
+//! reads the device, `ahead` keeps what was read before anybody needed it, `scattered` has the bytes of a read where they lie, and
+//! `in_place` reads long ones straight to where the caller wants them.
 //! `stalls` measures waits for room, `lock_time` turns at the lock; `latency` is a histogram of durations. `sync` has the mutexes
 //! and condition variables, or those of a model checker.
 
 mod ahead;
 mod allocate;
+mod in_place;
 mod latency;
 mod lock_time;
 mod never_waiting;
 mod reader;
+#[cfg(test)]
+mod reader_tests;
 mod scattered;
 mod stalls;
 mod sync;

@@ -11,6 +11,7 @@
 //! Callers: `volume` and `waiting`; outside this crate, callers that read a volume's device raw ([`Reader::exact`]).
 
 use crate::ahead::{PIECE_MAX_BYTES, ReadAhead, SOON_MAX_BYTES, Started, Window};
+use crate::in_place::Run;
 use crate::never_waiting;
 use crate::scattered::Scattered;
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -165,16 +166,17 @@ impl Reader {
 
     /// Reads everything that a store asked for at once, and verifies it; returns one answer for each fetch.
     pub fn fetch_all(&self, fetches: &[Fetch]) -> Vec<Result<Fetched, FsError>> {
-        self.fetch_before(fetches, GAP_BYTES, &[])
+        self.fetch_before(fetches, GAP_BYTES, &[], || ())
     }
 
     /// The same: fetches at most `gap_bytes` from each other become one read, and reads that nobody waits for are started behind all
-    /// of those.
+    /// of those. Does `meanwhile` before it waits.
     fn fetch_before(
         &self,
         fetches: &[Fetch],
         gap_bytes: u64,
         soon: &[Soon],
+        meanwhile: impl FnOnce(),
     ) -> Vec<Result<Fetched, FsError>> {
         let is_held = self.ahead.which_are_held(fetches);
         let (held, mut missing): (Vec<usize>, Vec<usize>) = (0..fetches.len())
@@ -195,6 +197,7 @@ impl Reader {
             Ok(submitted) => submitted,
             Err(why) => return fetches.iter().map(|_| Err(why.clone())).collect(),
         };
+        meanwhile();
         let mut answers: Vec<Option<Result<Fetched, FsError>>> = fetches.iter().map(|_| None).collect();
         // Windows may be older than the device.
         let mut stale: Vec<usize> = Vec::new();
@@ -396,28 +399,53 @@ impl Reader {
     }
 
     /// Carries out a read plan: blocks that are adjacent on the device become one read, wherever in the file it belongs, and all reads are
-    /// under way at once, before those that are only started. Every block is verified.
+    /// under way at once, before those that are only started. Every block is verified. Blocks that lie in the order of the file may be read
+    /// into `room`, if it is as long as the read.
     ///
     /// # Errors
     /// `Io`, `Corrupt`.
-    pub fn carry_out(&self, plan: &ReadPlan) -> Result<Scattered, FsError> {
-        let fetches: Vec<Fetch> = plan.pieces.iter().filter_map(stored).collect();
+    pub fn carry_out(&self, plan: &ReadPlan, room: &mut [u8]) -> Result<Scattered, FsError> {
+        let run = (plan.len_bytes() <= room.len())
+            .then(|| Run::longest(plan, self.unit_bytes))
+            .flatten()
+            .filter(|run| !self.ahead.has_any_of(&run.device_range()));
+        let is_in_run = |at: usize| run.as_ref().is_some_and(|run| run.pieces.contains(&at));
+        let others = plan.pieces.iter().enumerate().filter(|(at, _)| !is_in_run(*at));
+        let fetches: Vec<Fetch> = others.filter_map(|(_, piece)| stored(piece)).collect();
         let starts_nothing =
             self.is_read_ahead_above.load(Ordering::Relaxed) && plan.len_bytes() >= LARGE_BYTES;
         let soon = if starts_nothing { &[][..] } else { &plan.soon };
-        let mut blocks = self.fetch_before(&fetches, 0, soon).into_iter();
+        let mut landed = Ok(());
+        let mut read_run = |run: &Run| {
+            self.read_run(run, room)?;
+            run.verify(plan, room, &*self.verifier)
+        };
+        let meanwhile = || landed = run.as_ref().map_or(Ok(()), &mut read_run);
+        let blocks: Result<Vec<_>, _> = self.fetch_before(&fetches, 0, soon, meanwhile).into_iter().collect();
+        let mut blocks = blocks?.into_iter();
+        landed?;
         let mut read = Scattered::default();
-        for piece in &plan.pieces {
+        for (at, piece) in plan.pieces.iter().enumerate() {
             match piece {
+                Piece::Stored { len_bytes, .. } if is_in_run(at) => read.add_in_place(*len_bytes),
                 Piece::Zeros { len_bytes } => read.add_zeros(*len_bytes),
                 Piece::Memory { buf, start, len_bytes } => read.add_block(buf, *start..*start + *len_bytes),
                 Piece::Stored { start, len_bytes, .. } => {
-                    let block = blocks.next().ok_or(FsError::NoData)??;
+                    let block = blocks.next().ok_or(FsError::NoData)?;
                     read.add_read(&block, *start, *len_bytes);
                 }
             }
         }
         Ok(read)
+    }
+
+    /// Reads a run on this thread, while other reads that it has submitted are under way.
+    fn read_run(&self, run: &Run, room: &mut [u8]) -> Result<(), FsError> {
+        never_waiting::ask()?;
+        let device = self.device()?;
+        device.start_reads();
+        self.about_to_block();
+        run.read(device, room)
     }
 }
 
@@ -443,123 +471,4 @@ fn data_of(completion: Completion) -> Result<AlignedBuf, FsError> {
 fn stored(piece: &Piece) -> Option<Fetch> {
     let &Piece::Stored { token, at_bytes, stored_bytes, .. } = piece else { return None };
     Some(Fetch { token, at_bytes, len_bytes: stored_bytes, ahead: Ahead::NONE })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use firnfs::engine::Unverified;
-    use firnfs_device::{CountingDevice, MemDevice};
-
-    #[test]
-    fn fetches_that_lie_together_share_the_buffer_into_which_they_were_read() {
-        let device: Arc<dyn Device> = Arc::new(MemDevice::new(1 << 20));
-        let reader = Reader::new(Some(device), Arc::new(Unverified), Arc::default());
-        let fetch =
-            |at_bytes| Fetch { token: Token::of([0; 5]), at_bytes, len_bytes: 4096, ahead: Ahead::NONE };
-        let answers = reader.fetch_all(&[fetch(8192), fetch(4096), fetch(65536)]);
-        let [second, first, other] = &answers[..] else { panic!("{answers:?}") };
-        let (second, first) = (second.as_ref().unwrap(), first.as_ref().unwrap());
-        assert_eq!(first.as_ptr_range().end, second.as_ptr(), "no copies");
-        assert!(!first.is_all() && other.as_ref().unwrap().is_all());
-    }
-
-    #[test]
-    fn blocks_of_a_read_that_are_adjacent_on_the_device_are_one_read_in_whatever_order_they_are_in_the_file()
-    {
-        const BLOCK: u64 = 4096;
-        let device = Arc::new(CountingDevice::new(MemDevice::new(1 << 20)));
-        let content = |block: u64| vec![block as u8; BLOCK as usize];
-        (0..256).for_each(|block| {
-            device.write(block * BLOCK, Arc::new(AlignedBuf::copy_of(&content(block)))).unwrap();
-        });
-        let shared: Arc<dyn Device> = device.clone();
-        let reader = Reader::new(Some(shared), Arc::new(Unverified), Arc::default());
-        // Two batches of overwrites, each in the order of the file, have every other block.
-        let places: Vec<u64> = (0..16).flat_map(|n| [100 + n, 20 + n]).collect();
-        let stored = |block: &u64| Piece::Stored {
-            token: Token::of([0; 5]),
-            at_bytes: block * BLOCK,
-            stored_bytes: BLOCK as u32,
-            start: 0,
-            len_bytes: BLOCK as usize,
-        };
-        let plan = ReadPlan { pieces: places.iter().map(stored).collect(), ..ReadPlan::default() };
-        let before = device.counts();
-        let read = reader.carry_out(&plan).unwrap();
-        let counts = device.counts().since(&before);
-        assert_eq!((counts.reads, counts.read_bytes), (2, 32 * BLOCK));
-        let mut out = vec![0; read.len_bytes()];
-        read.copy_to(&mut out);
-        assert!(out == places.iter().flat_map(|&block| content(block)).collect::<Vec<u8>>());
-    }
-
-    /// Bytes are right if each is the first word of the token.
-    struct FirstWord;
-
-    impl Verify for FirstWord {
-        fn verify(&self, token: &Token, bytes: &[u8]) -> Result<(), FsError> {
-            match bytes.iter().all(|&byte| u64::from(byte) == token.words()[0]) {
-                true => Ok(()),
-                false => Err(FsError::Io("other bytes".to_owned())),
-            }
-        }
-        fn notices_stale(&self, _token: &Token) -> bool {
-            true
-        }
-    }
-
-    #[test]
-    fn what_is_ahead_of_a_stream_is_started_even_if_the_read_is_left_to_another_thread() {
-        let device = Arc::new(CountingDevice::new(MemDevice::new(1 << 20)));
-        let shared: Arc<dyn Device> = device.clone();
-        let reader = Reader::new(Some(shared), Arc::new(FirstWord), Arc::default());
-        let stored = |at_bytes| Piece::Stored {
-            token: Token::of([0; 5]),
-            at_bytes,
-            stored_bytes: 4096,
-            start: 0,
-            len_bytes: 4096,
-        };
-        let soon = vec![Soon { at_bytes: 4096, len_bytes: 64 << 10, token: None }];
-        let first = ReadPlan { pieces: vec![stored(0)], soon, ..ReadPlan::default() };
-        let refused = crate::never_waiting(|| reader.carry_out(&first)).err();
-        assert_eq!(refused, Some(FsError::WouldWait));
-        // The store, asked again, names it no more.
-        let again = ReadPlan { pieces: vec![stored(0)], ..ReadPlan::default() };
-        reader.carry_out(&again).unwrap();
-        for n in 1..=16 {
-            reader.carry_out(&ReadPlan { pieces: vec![stored(n * 4096)], ..ReadPlan::default() }).unwrap();
-        }
-        assert_eq!(device.counts().reads, 2, "the read and what is ahead of it");
-    }
-
-    #[test]
-    fn blocks_that_windows_have_in_an_older_version_are_read_again_and_the_others_come_from_there() {
-        const BLOCK: u64 = 4096;
-        let device = Arc::new(CountingDevice::new(MemDevice::new(1 << 20)));
-        let write = |block: u64, byte: u8| {
-            let bytes = AlignedBuf::copy_of(&vec![byte; BLOCK as usize]);
-            device.write(block * BLOCK, Arc::new(bytes)).unwrap();
-        };
-        (0..16).for_each(|block| write(block, 1));
-        let shared: Arc<dyn Device> = device.clone();
-        let reader = Reader::new(Some(shared), Arc::new(FirstWord), Arc::default());
-        let fetch = |block: u64, word: u64| Fetch {
-            token: Token::of([word, 0, 0, 0, 0]),
-            at_bytes: block * BLOCK,
-            len_bytes: BLOCK as u32,
-            ahead: Ahead { before_bytes: 0, behind_bytes: 7 * BLOCK as u32 },
-        };
-        assert!(reader.fetch_all(&[fetch(0, 1)])[0].is_ok());
-        [2, 5].into_iter().for_each(|block| write(block, 2));
-        let before = device.counts();
-        let word = |block: u64| if [2, 5].contains(&block) { 2 } else { 1 };
-        let answers = reader.fetch_all(&(0..8).map(|block| fetch(block, word(block))).collect::<Vec<_>>());
-        assert!((0..).zip(answers).all(|(block, answer)| u64::from(answer.unwrap()[0]) == word(block)));
-        let counts = device.counts().since(&before);
-        assert_eq!((counts.reads, counts.read_bytes), (2, 2 * BLOCK));
-        // What the device itself has wrong is an error.
-        assert!(reader.fetch_all(&[fetch(3, 9)])[0].is_err());
-    }
 }

@@ -21,6 +21,18 @@ enum Part {
     /// In a block in memory.
     Block(Buf, Range<usize>),
     Zeros(usize),
+    /// In the caller's memory, at this place, which is also its place among the bytes.
+    InPlace(Range<usize>),
+}
+
+impl Part {
+    fn len_bytes(&self) -> usize {
+        match self {
+            Self::Read(bytes) => bytes.len(),
+            Self::Block(_, range) | Self::InPlace(range) => range.len(),
+            Self::Zeros(len) => *len,
+        }
+    }
 }
 
 /// See the module's head.
@@ -37,12 +49,13 @@ impl Scattered {
         self.len_bytes
     }
 
-    /// The bytes, in order.
-    pub fn slices(&self) -> impl Iterator<Item = &[u8]> {
-        self.parts.iter().flat_map(|part| {
+    /// The bytes, in order; `room` is the memory into which the read was allowed to put some of them.
+    pub fn slices<'a>(&'a self, room: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
+        self.parts.iter().flat_map(move |part| {
             let (bytes, zeros) = match part {
                 Part::Read(bytes) => (&bytes[..], 0),
                 Part::Block(block, range) => (&block[range.clone()], 0),
+                Part::InPlace(range) => (&room[range.clone()], 0),
                 Part::Zeros(len) => (&[][..], *len),
             };
             let holes = (0..zeros).step_by(ZEROS.len()).map(move |at| &ZEROS[..ZEROS.len().min(zeros - at)]);
@@ -50,15 +63,32 @@ impl Scattered {
         })
     }
 
-    /// Copies all of it to the beginning of `out`.
+    /// Copies all of it to the beginning of `out`, but for what is there already, if `out` is the memory that the read was given.
     ///
     /// # Panics
     /// If `out` is shorter.
     pub fn copy_to(&self, out: &mut [u8]) {
         let mut at = 0;
-        for bytes in self.slices() {
-            out[at..at + bytes.len()].copy_from_slice(bytes);
-            at += bytes.len();
+        for part in &self.parts {
+            let len = part.len_bytes();
+            let to = &mut out[at..at + len];
+            match part {
+                Part::Read(bytes) => to.copy_from_slice(bytes),
+                Part::Block(block, range) => to.copy_from_slice(&block[range.clone()]),
+                Part::Zeros(_) => to.fill(0),
+                Part::InPlace(_) => {}
+            }
+            at += len;
+        }
+    }
+
+    /// Appends bytes that are in the caller's memory already, behind those of so many bytes.
+    pub fn add_in_place(&mut self, len_bytes: usize) {
+        let begins = self.len_bytes;
+        self.len_bytes += len_bytes;
+        match self.parts.last_mut() {
+            Some(Part::InPlace(range)) => range.end = self.len_bytes,
+            _ => self.parts.push(Part::InPlace(begins..self.len_bytes)),
         }
     }
 
@@ -99,10 +129,14 @@ impl Scattered {
         self.add_zeros(len_bytes - have);
     }
 
-    /// Appends the bytes of another read.
+    /// Appends the bytes of another read, whose memory follows that of this one.
     pub fn append(&mut self, next: Self) {
+        let before = self.len_bytes;
         self.len_bytes += next.len_bytes;
-        self.parts.extend(next.parts);
+        self.parts.extend(next.parts.into_iter().map(|part| match part {
+            Part::InPlace(range) => Part::InPlace(before + range.start..before + range.end),
+            elsewhere => elsewhere,
+        }));
     }
 }
 
@@ -119,11 +153,29 @@ mod tests {
         let mut read = Scattered::default();
         read.add_read(&block(0), 1000, 3096);
         read.add_read(&block(4096), 0, 500);
-        let slices: Vec<&[u8]> = read.slices().collect();
+        let slices: Vec<&[u8]> = read.slices(&[]).collect();
         assert_eq!(slices.len(), 1);
         assert_eq!((slices[0].as_ptr(), slices[0].len()), (buf[1000..].as_ptr(), 3596));
         read.add_read(&block(0), 0, 10);
-        assert_eq!(read.slices().count(), 2, "it does not follow");
+        assert_eq!(read.slices(&[]).count(), 2, "it does not follow");
+    }
+
+    #[test]
+    fn what_is_in_the_callers_memory_already_is_named_there_and_not_copied() {
+        let part = |before: usize| {
+            let mut read = Scattered::default();
+            read.add_block(&Buf::from([1, 2]), 0..before);
+            read.add_in_place(2);
+            read.add_in_place(1);
+            read
+        };
+        let mut read = part(2);
+        read.append(part(1));
+        let mut room = [0, 0, 13, 14, 15, 0, 17, 18, 19];
+        let slices: Vec<&[u8]> = read.slices(&room).collect();
+        assert_eq!(slices, [&[1, 2][..], &[13, 14, 15], &[1], &[17, 18, 19]]);
+        read.copy_to(&mut room);
+        assert_eq!(room, [1, 2, 13, 14, 15, 1, 17, 18, 19]);
     }
 
     #[test]
@@ -142,6 +194,6 @@ mod tests {
         assert_eq!(out[..4], [2, 3, 5, 5]);
         assert!(out[4..70_007].iter().all(|&byte| byte == 0));
         assert_eq!(out[70_007..], [9; 3]);
-        assert_eq!(read.slices().map(<[u8]>::len).sum::<usize>(), 70_007);
+        assert_eq!(read.slices(&[]).map(<[u8]>::len).sum::<usize>(), 70_007);
     }
 }

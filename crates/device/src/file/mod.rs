@@ -7,6 +7,7 @@
 //!   such as an fsync makes, need not wait for a thread to wake.
 //! * A flush is fdatasync(2). It runs in `wait` and blocks no other request: it covers the writes that completed before
 //!   it, as the [`Device`] contract says, and does not wait for others that are still under way.
+//! * A read into several buffers is one call (preadv), on the calling thread.
 //! * A write in pieces is one call (pwritev; more calls beyond 1024 pieces), without a copy, if each piece lies on the device's logical blocks as O_DIRECT demands.
 //! * Transfers that come back short are continued until the system reports a reason; the end of a truncated file is an
 //!   error that names the place.
@@ -25,7 +26,7 @@ pub use open::{Access, DirectIo, FileOptions, Lock, OpenError};
 pub use reads::DeepReads;
 
 use crate::buffer::AlignedBuf;
-use crate::device::Device;
+use crate::device::{Device, deal_out};
 use crate::error::{DeviceError, FailureKind};
 use crate::request::{Completion, Geometry, Request, Tag};
 use crate::write_data::WriteData;
@@ -33,7 +34,7 @@ use reads::Reads;
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use std::fs::File;
-use std::io::{ErrorKind, IoSlice, Seek, SeekFrom};
+use std::io::{ErrorKind, IoSlice, IoSliceMut, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -132,6 +133,12 @@ impl Device for FileDevice {
         self.target.geometry().check(&request, &self.target.name)?;
         self.target.read(&request)
     }
+    fn read_parts(&self, at_bytes: u64, parts: &mut [IoSliceMut<'_>]) -> Result<(), DeviceError> {
+        let len_bytes = parts.iter().map(|part| part.len()).sum::<usize>() as u32;
+        let request = Request::Read { at_bytes, len_bytes };
+        self.target.geometry().check(&request, &self.target.name)?;
+        self.target.read_slices(&request, parts)
+    }
     fn describe(&self) -> Arc<str> {
         self.target.name.clone()
     }
@@ -217,6 +224,35 @@ impl Target {
                 Ok(count) => done += count,
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(e) => return Err(DeviceError::system(request, self.name.clone(), &e)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Carries out a read that has been checked, into slices one behind the other. They need not be aligned.
+    fn read_slices(&self, request: &Request, slices: &mut [IoSliceMut<'_>]) -> Result<(), DeviceError> {
+        let unit_bytes = self.geometry.logical_block_bytes as usize;
+        let is_aligned = |slice: &IoSliceMut<'_>| {
+            slice.as_ptr().align_offset(unit_bytes) == 0 && slice.len().is_multiple_of(unit_bytes)
+        };
+        if !slices.iter().all(is_aligned) {
+            deal_out(&self.read(request)?, slices);
+            return Ok(());
+        }
+        let (mut done, mut rest) = (0, slices);
+        while !rest.is_empty() {
+            let at_bytes = request.at_bytes() + done;
+            match rustix::io::preadv(&self.file, rest, at_bytes) {
+                Ok(0) => {
+                    let reason = format!("the file ends at byte {at_bytes}: it was truncated");
+                    return Err(self.failure(request, FailureKind::Io, reason));
+                }
+                Ok(count) => {
+                    done += count as u64;
+                    IoSliceMut::advance_slices(&mut rest, count);
+                }
+                Err(Errno::INTR) => {}
+                Err(e) => return Err(self.system_failure(request, e)),
             }
         }
         Ok(())

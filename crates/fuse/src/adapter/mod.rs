@@ -89,6 +89,9 @@ pub struct Settings {
     pub exact_atime: bool,
 }
 
+/// A read of this length or more is the kernel's read-ahead, or asks for as much.
+const LONG_READ_BYTES: u32 = 64 << 10;
+
 /// See the module's head.
 pub struct Adapter<S: Engine> {
     volume: Arc<Volume<S>>,
@@ -264,6 +267,13 @@ impl<S: Engine> Adapter<S> {
         }
     }
 
+    /// Whether a request mostly has to wait, so that trying it without waiting would be work for nothing.
+    fn mostly_waits(&self, operation: &Operation<'_>) -> bool {
+        // What the kernel reads ahead is on the device, unless it was written just now.
+        matches!(*operation, Operation::Read { size, .. } if size >= LONG_READ_BYTES)
+            && self.volume.device().is_some()
+    }
+
     fn handle_untimed(&self, request: &Request<'_>, reply: &mut Reply) -> Verdict {
         let header = &request.header;
         let handled = match &request.operation {
@@ -354,7 +364,8 @@ impl<S: Engine> Handler for Adapter<S> {
     }
 
     fn try_handle(&self, request: &Request<'_>, reply: &mut Reply) -> Option<Verdict> {
-        if !self.never_waits_at_its_end || !can_be_repeated(&request.operation) {
+        let operation = &request.operation;
+        if !self.never_waits_at_its_end || !can_be_repeated(operation) || self.mostly_waits(operation) {
             return None;
         }
         let start = Instant::now();

@@ -7,6 +7,7 @@ use crate::adapter::{Handler, MAX_WRITE_BYTES, Verdict};
 use crate::wire::abi::ring::{ARGS, FIELDS, HEAD, HEADER_BYTES};
 use crate::wire::abi::{OutHeader, RingFields};
 use crate::wire::{Reply, Request};
+use firnfs_device::AlignedBuf;
 use rustix::io::Errno;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use zerocopy::{FromBytes, IntoBytes};
@@ -26,7 +27,7 @@ pub(super) enum Answered {
 pub(super) struct Slot {
     /// In words, so that the kernel's structs are aligned: [`HEADER_BYTES`].
     header: Vec<u64>,
-    payload: Vec<u8>,
+    payload: AlignedBuf,
 }
 
 /// For answers that cannot be made in place: as long as an answer may be. The memory is used only as far as they need it.
@@ -37,7 +38,7 @@ pub(super) fn reply_beside() -> Reply {
 impl Slot {
     /// For requests and answers of at most so many bytes beside their headers. The memory is used only as far as they need it.
     pub fn new(payload_bytes: usize) -> Self {
-        Self { header: vec![0; HEADER_BYTES / 8], payload: vec![0; payload_bytes] }
+        Self { header: vec![0; HEADER_BYTES / 8], payload: AlignedBuf::zeroed(payload_bytes) }
     }
 
     /// Both buffers.
@@ -56,8 +57,11 @@ impl Slot {
         let len = (self.fields().payload_sz as usize).min(self.payload.len());
         // An answer may be large; if nothing of the request is in its way, it is made in its place.
         let in_place = len == 0;
-        let mut reply =
-            if in_place { Reply::over(std::mem::take(&mut self.payload)) } else { Reply::over(Vec::new()) };
+        let mut reply = if in_place {
+            Reply::over(std::mem::take(&mut self.payload))
+        } else {
+            Reply::over(AlignedBuf::default())
+        };
         let out = if in_place { &mut reply } else { &mut *beside };
         out.clear();
         let handled = catch_unwind(AssertUnwindSafe(|| self.handle(handler, len, out, may_wait)));

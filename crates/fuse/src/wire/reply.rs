@@ -8,6 +8,7 @@ use super::abi;
 use firnfs::inode::Kind;
 use firnfs::states::{branch_of, is_past, local};
 use firnfs::vfs::Attr;
+use firnfs_device::AlignedBuf;
 use firnfs_format::InodeNo;
 use firnfs_volume::Scattered;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
@@ -30,7 +31,7 @@ pub const PREFERRED_IO_BYTES: u32 = 64 << 10;
 
 /// The payload of one answer.
 pub struct Reply {
-    buf: Vec<u8>,
+    buf: AlignedBuf,
     len: usize,
     /// Bytes of a file, instead of those in the buffer.
     read: Option<Scattered>,
@@ -40,18 +41,18 @@ impl Reply {
     /// A buffer for answers of at most `capacity_bytes`.
     #[must_use]
     pub fn new(capacity_bytes: usize) -> Self {
-        Self::over(vec![0; capacity_bytes.max(4096)])
+        Self::over(AlignedBuf::zeroed(capacity_bytes.max(4096)))
     }
 
     /// Answers go into these bytes, as many as there are.
     #[must_use]
-    pub fn over(buf: Vec<u8>) -> Self {
+    pub fn over(buf: AlignedBuf) -> Self {
         Self { buf, len: 0, read: None }
     }
 
     /// Gives the bytes back, with the length of the answer at their beginning.
     #[must_use]
-    pub fn into_parts(self) -> (Vec<u8>, usize) {
+    pub fn into_parts(self) -> (AlignedBuf, usize) {
         (self.buf, self.len)
     }
 
@@ -69,7 +70,7 @@ impl Reply {
 
     /// All of the answer, piece by piece.
     pub fn slices(&self) -> impl Iterator<Item = &[u8]> {
-        std::iter::once(self.payload()).chain(self.read.iter().flat_map(Scattered::slices))
+        std::iter::once(self.payload()).chain(self.read.iter().flat_map(|read| read.slices(&self.buf)))
     }
 
     /// Most bytes that it can hold.

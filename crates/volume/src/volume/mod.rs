@@ -269,14 +269,15 @@ impl<S: Engine> Volume<S> {
     /// `Corrupt`, `Io`, and those of `Vfs::read`.
     pub fn read(&self, ino: InodeNo, at_bytes: u64, out: &mut [u8]) -> Result<usize, FsError> {
         let mut done = 0;
-        self.read_parts(ino, at_bytes, out.len(), |part| {
+        self.read_parts(ino, at_bytes, out.len(), &mut [], |part| {
             part.copy_to(&mut out[done..]);
             done += part.len_bytes();
         })?;
         Ok(done)
     }
 
-    /// Reads so many bytes (fewer only at the end of the file), and leaves them where they lie in memory.
+    /// Reads so many bytes (fewer only at the end of the file), and leaves them where they lie in memory. Those that are only on the device
+    /// may be read into `room`, if it is as long.
     ///
     /// # Errors
     /// As [`Volume::read`].
@@ -285,9 +286,10 @@ impl<S: Engine> Volume<S> {
         ino: InodeNo,
         at_bytes: u64,
         len_bytes: usize,
+        room: &mut [u8],
     ) -> Result<Scattered, FsError> {
         let mut read = Scattered::default();
-        self.read_parts(ino, at_bytes, len_bytes, |part| read.append(part))?;
+        self.read_parts(ino, at_bytes, len_bytes, room, |part| read.append(part))?;
         Ok(read)
     }
 
@@ -297,13 +299,19 @@ impl<S: Engine> Volume<S> {
         ino: InodeNo,
         at_bytes: u64,
         len_bytes: usize,
+        room: &mut [u8],
         mut take: impl FnMut(Scattered),
     ) -> Result<(), FsError> {
         let part_bytes = usize::try_from(self.facts.read_max_bytes).unwrap_or(usize::MAX);
         let mut done = 0_usize;
         loop {
             let wanted = part_bytes.min(len_bytes - done);
-            let part = self.read_part(ino, at_bytes.saturating_add(done as u64), wanted as u64)?;
+            let part = self.read_part(
+                ino,
+                at_bytes.saturating_add(done as u64),
+                wanted as u64,
+                room.get_mut(done..).unwrap_or_default(),
+            )?;
             let have = part.len_bytes();
             take(part);
             done += have;
@@ -315,7 +323,13 @@ impl<S: Engine> Volume<S> {
     }
 
     /// A read that one plan covers.
-    fn read_part(&self, ino: InodeNo, at_bytes: u64, len_bytes: u64) -> Result<Scattered, FsError> {
+    fn read_part(
+        &self,
+        ino: InodeNo,
+        at_bytes: u64,
+        len_bytes: u64,
+        room: &mut [u8],
+    ) -> Result<Scattered, FsError> {
         let plan = self.run(|vfs, now| {
             let plan = vfs.read(now, ino, at_bytes, len_bytes)?;
             if plan.pin != 0 {
@@ -323,7 +337,7 @@ impl<S: Engine> Volume<S> {
             }
             Ok(plan)
         })?;
-        let result = self.reader.carry_out(&plan);
+        let result = self.reader.carry_out(&plan, room);
         if plan.pin != 0 {
             let mut core = self.core.lock();
             let is_awaited = core.store_mut().unpin(plan.pin);

@@ -1,0 +1,168 @@
+//! `Reader`: what becomes one read, what is read ahead, and what lands in the caller's memory.
+
+use crate::reader::Reader;
+use firnfs::FsError;
+use firnfs::engine::{Unverified, Verify};
+use firnfs::fetch::{Ahead, Fetch, Soon, Token};
+use firnfs::store::{Buf, Piece, ReadPlan};
+use firnfs_device::{AlignedBuf, CountingDevice, Device, MemDevice};
+use std::sync::Arc;
+
+#[test]
+fn fetches_that_lie_together_share_the_buffer_into_which_they_were_read() {
+    let device: Arc<dyn Device> = Arc::new(MemDevice::new(1 << 20));
+    let reader = Reader::new(Some(device), Arc::new(Unverified), Arc::default());
+    let fetch = |at_bytes| Fetch { token: Token::of([0; 5]), at_bytes, len_bytes: 4096, ahead: Ahead::NONE };
+    let answers = reader.fetch_all(&[fetch(8192), fetch(4096), fetch(65536)]);
+    let [second, first, other] = &answers[..] else { panic!("{answers:?}") };
+    let (second, first) = (second.as_ref().unwrap(), first.as_ref().unwrap());
+    assert_eq!(first.as_ptr_range().end, second.as_ptr(), "no copies");
+    assert!(!first.is_all() && other.as_ref().unwrap().is_all());
+}
+
+#[test]
+fn blocks_of_a_read_that_are_adjacent_on_the_device_are_one_read_in_whatever_order_they_are_in_the_file() {
+    const BLOCK: u64 = 4096;
+    let device = Arc::new(CountingDevice::new(MemDevice::new(1 << 20)));
+    let content = |block: u64| vec![block as u8; BLOCK as usize];
+    (0..256).for_each(|block| {
+        device.write(block * BLOCK, Arc::new(AlignedBuf::copy_of(&content(block)))).unwrap();
+    });
+    let shared: Arc<dyn Device> = device.clone();
+    let reader = Reader::new(Some(shared), Arc::new(Unverified), Arc::default());
+    // Two batches of overwrites, each in the order of the file, have every other block.
+    let places: Vec<u64> = (0..16).flat_map(|n| [100 + n, 20 + n]).collect();
+    let stored = |block: &u64| Piece::Stored {
+        token: Token::of([0; 5]),
+        at_bytes: block * BLOCK,
+        stored_bytes: BLOCK as u32,
+        start: 0,
+        len_bytes: BLOCK as usize,
+    };
+    let plan = ReadPlan { pieces: places.iter().map(stored).collect(), ..ReadPlan::default() };
+    let before = device.counts();
+    let read = reader.carry_out(&plan, &mut []).unwrap();
+    let counts = device.counts().since(&before);
+    assert_eq!((counts.reads, counts.read_bytes), (2, 32 * BLOCK));
+    let mut out = vec![0; read.len_bytes()];
+    read.copy_to(&mut out);
+    assert!(out == places.iter().flat_map(|&block| content(block)).collect::<Vec<u8>>());
+}
+
+/// Bytes are right if each is the first word of the token.
+struct FirstWord;
+
+impl Verify for FirstWord {
+    fn verify(&self, token: &Token, bytes: &[u8]) -> Result<(), FsError> {
+        match bytes.iter().all(|&byte| u64::from(byte) == token.words()[0]) {
+            true => Ok(()),
+            false => Err(FsError::Io("other bytes".to_owned())),
+        }
+    }
+    fn notices_stale(&self, _token: &Token) -> bool {
+        true
+    }
+}
+
+#[test]
+fn what_is_ahead_of_a_stream_is_started_even_if_the_read_is_left_to_another_thread() {
+    let device = Arc::new(CountingDevice::new(MemDevice::new(1 << 20)));
+    let shared: Arc<dyn Device> = device.clone();
+    let reader = Reader::new(Some(shared), Arc::new(FirstWord), Arc::default());
+    let stored = |at_bytes| Piece::Stored {
+        token: Token::of([0; 5]),
+        at_bytes,
+        stored_bytes: 4096,
+        start: 0,
+        len_bytes: 4096,
+    };
+    let soon = vec![Soon { at_bytes: 4096, len_bytes: 64 << 10, token: None }];
+    let first = ReadPlan { pieces: vec![stored(0)], soon, ..ReadPlan::default() };
+    let refused = crate::never_waiting(|| reader.carry_out(&first, &mut [])).err();
+    assert_eq!(refused, Some(FsError::WouldWait));
+    // The store, asked again, names it no more.
+    let again = ReadPlan { pieces: vec![stored(0)], ..ReadPlan::default() };
+    reader.carry_out(&again, &mut []).unwrap();
+    for n in 1..=16 {
+        reader
+            .carry_out(&ReadPlan { pieces: vec![stored(n * 4096)], ..ReadPlan::default() }, &mut [])
+            .unwrap();
+    }
+    assert_eq!(device.counts().reads, 2, "the read and what is ahead of it");
+}
+
+#[test]
+fn a_long_read_lands_in_the_callers_memory_with_what_lies_elsewhere_beside_it() {
+    const BLOCK: usize = 4096;
+    let device = Arc::new(CountingDevice::new(MemDevice::new(1 << 20)));
+    let write = |block: usize, byte: u8| {
+        let bytes = Arc::new(AlignedBuf::copy_of(&[byte; BLOCK]));
+        device.write((block * BLOCK) as u64, bytes).unwrap();
+    };
+    (0..256).for_each(|block| write(block, 1 + (block / 100) as u8));
+    let shared: Arc<dyn Device> = device.clone();
+    let reader = Reader::new(Some(shared), Arc::new(FirstWord), Arc::default());
+    let stored = |block: usize| Piece::Stored {
+        token: Token::of([1 + (block / 100) as u64, 0, 0, 0, 0]),
+        at_bytes: (block * BLOCK) as u64,
+        stored_bytes: BLOCK as u32,
+        start: 0,
+        len_bytes: BLOCK,
+    };
+    let memory = Piece::Memory { buf: Buf::from([9; BLOCK]), start: 0, len_bytes: BLOCK };
+    // 20 blocks, one in memory, and two that lie elsewhere.
+    let pieces = (0..20).map(stored).chain([memory, stored(120), stored(220)]).collect();
+    let plan = ReadPlan { pieces, ..ReadPlan::default() };
+    let expected: Vec<u8> =
+        [[1; BLOCK]; 20].concat().into_iter().chain([[9; BLOCK], [2; BLOCK], [3; BLOCK]].concat()).collect();
+    let mut room = AlignedBuf::zeroed(expected.len());
+    let refused = crate::never_waiting(|| reader.carry_out(&plan, &mut room)).err();
+    assert_eq!(refused, Some(FsError::WouldWait));
+    let before = device.counts();
+    let read = reader.carry_out(&plan, &mut room).unwrap();
+    assert_eq!(device.counts().since(&before).reads, 3, "the run, and two blocks");
+    assert!(room[..20 * BLOCK] == expected[..20 * BLOCK], "there before anything is copied");
+    assert!(read.slices(&room).collect::<Vec<_>>().concat() == expected);
+    read.copy_to(&mut room);
+    assert!(room[..] == expected[..]);
+    // A room that is too short is not used, and what a window has is not read again.
+    let read = reader.carry_out(&plan, &mut room[..BLOCK]).unwrap();
+    assert!(read.slices(&[]).collect::<Vec<_>>().concat() == expected);
+    let ahead = Ahead { before_bytes: 0, behind_bytes: BLOCK as u32 };
+    let fetch = Fetch { token: Token::of([1, 0, 0, 0, 0]), at_bytes: 4096, len_bytes: 4096, ahead };
+    reader.fetch_all(&[fetch])[0].as_ref().unwrap();
+    let read = reader.carry_out(&plan, &mut room).unwrap();
+    assert!(read.slices(&[]).collect::<Vec<_>>().concat() == expected, "nothing is in place");
+    // Damage anywhere in the run is found.
+    write(19, 7);
+    reader.carry_out(&plan, &mut room).unwrap_err();
+}
+
+#[test]
+fn blocks_that_windows_have_in_an_older_version_are_read_again_and_the_others_come_from_there() {
+    const BLOCK: u64 = 4096;
+    let device = Arc::new(CountingDevice::new(MemDevice::new(1 << 20)));
+    let write = |block: u64, byte: u8| {
+        let bytes = AlignedBuf::copy_of(&vec![byte; BLOCK as usize]);
+        device.write(block * BLOCK, Arc::new(bytes)).unwrap();
+    };
+    (0..16).for_each(|block| write(block, 1));
+    let shared: Arc<dyn Device> = device.clone();
+    let reader = Reader::new(Some(shared), Arc::new(FirstWord), Arc::default());
+    let fetch = |block: u64, word: u64| Fetch {
+        token: Token::of([word, 0, 0, 0, 0]),
+        at_bytes: block * BLOCK,
+        len_bytes: BLOCK as u32,
+        ahead: Ahead { before_bytes: 0, behind_bytes: 7 * BLOCK as u32 },
+    };
+    assert!(reader.fetch_all(&[fetch(0, 1)])[0].is_ok());
+    [2, 5].into_iter().for_each(|block| write(block, 2));
+    let before = device.counts();
+    let word = |block: u64| if [2, 5].contains(&block) { 2 } else { 1 };
+    let answers = reader.fetch_all(&(0..8).map(|block| fetch(block, word(block))).collect::<Vec<_>>());
+    assert!((0..).zip(answers).all(|(block, answer)| u64::from(answer.unwrap()[0]) == word(block)));
+    let counts = device.counts().since(&before);
+    assert_eq!((counts.reads, counts.read_bytes), (2, 2 * BLOCK));
+    // What the device itself has wrong is an error.
+    assert!(reader.fetch_all(&[fetch(3, 9)])[0].is_err());
+}
