@@ -2,6 +2,7 @@
 
 use crate::buffer::AlignedBuf;
 use crate::error::{DeviceError, FailureKind};
+use crate::own_reads::OwnReads;
 use crate::request::{Completion, Geometry, Request, Tag};
 use std::io::IoSliceMut;
 use std::sync::Arc;
@@ -111,6 +112,12 @@ pub trait Device: Send + Sync {
         Ok(())
     }
 
+    /// Reads that the calling thread starts and is told of, so that it can wait for other things as well; `None` if this device or the
+    /// system has no such way.
+    fn own_reads(&self) -> Option<Box<dyn OwnReads>> {
+        None
+    }
+
     /// Submits one write and waits for it. Not durable before a flush.
     ///
     /// # Errors
@@ -193,5 +200,8 @@ impl<D: Device + ?Sized> Device for Arc<D> {
     }
     fn read_parts(&self, at_bytes: u64, parts: &mut [IoSliceMut<'_>]) -> Result<(), DeviceError> {
         (**self).read_parts(at_bytes, parts)
+    }
+    fn own_reads(&self) -> Option<Box<dyn OwnReads>> {
+        (**self).own_reads()
     }
 }

@@ -6,7 +6,7 @@
 //! or restrict any other: [`TraceDevice`], [`CountingDevice`], [`ReadOnlyDevice`].
 //!
 //! `device` declares the trait, `request` the requests, `buffer` and `write_data` their bytes, `error` their failures; `outbox` holds completions
-//! of devices that work in `submit`. `file` and `memory` are the real devices, `image` the bytes of a disk in memory; `trace`,
+//! of devices that work in `submit`; `own_reads` are reads beside which a thread waits for other things. `file` and `memory` are the real devices, `image` the bytes of a disk in memory; `trace`,
 //! `count` and `readonly` have one decorator each. `clock` says where the time comes from.
 
 pub mod buffer;
@@ -18,6 +18,7 @@ mod file;
 mod image;
 mod memory;
 mod outbox;
+mod own_reads;
 mod readonly;
 mod request;
 mod trace;
@@ -32,6 +33,7 @@ pub use file::{Access, DeepReads, DirectIo, FileDevice, FileOptions, Lock, OpenE
 pub use image::{PAGE_BYTES, Pages, SparseImage};
 pub use memory::MemDevice;
 pub use outbox::Outbox;
+pub use own_reads::OwnReads;
 pub use readonly::ReadOnlyDevice;
 pub use request::{Completion, Geometry, Request, Tag};
 pub use trace::{TraceDevice, TraceEntry, digest_of};

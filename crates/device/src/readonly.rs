@@ -5,6 +5,7 @@ use crate::buffer::AlignedBuf;
 use crate::device::Device;
 use crate::error::{DeviceError, FailureKind};
 use crate::outbox::Outbox;
+use crate::own_reads::OwnReads;
 use crate::request::{Completion, Geometry, Request, Tag};
 use std::io::IoSliceMut;
 use std::sync::Arc;
@@ -52,6 +53,9 @@ impl<D: Device> Device for ReadOnlyDevice<D> {
     }
     fn read_parts(&self, at_bytes: u64, parts: &mut [IoSliceMut<'_>]) -> Result<(), DeviceError> {
         self.inner.read_parts(at_bytes, parts)
+    }
+    fn own_reads(&self) -> Option<Box<dyn OwnReads>> {
+        self.inner.own_reads()
     }
     fn describe(&self) -> Arc<str> {
         self.inner.describe()

@@ -5,7 +5,7 @@
 //! with some names in it), others do not, until they are created; writes are forgotten, reads are zeros. Nothing is checked. Caller:
 //! `firn bench floor`.
 
-use crate::adapter::{Agreed, Handler, MAX_WRITE_BYTES, Settings, Verdict, answer_init};
+use crate::adapter::{Agreed, Attempt, Handler, MAX_WRITE_BYTES, Settings, Tried, Verdict, answer_init};
 use crate::device::DeviceTransport;
 use crate::mount::{self, MountOptions, MountRequest, table};
 use crate::session::{SessionError, TransportChoice, begin, serve_requests};
@@ -224,8 +224,8 @@ impl Handler for NullFiles {
         }
     }
 
-    fn try_handle(&self, request: &Request<'_>, reply: &mut Reply) -> Option<Verdict> {
-        Some(self.handle(request, reply))
+    fn try_handle(&self, request: &Request<'_>, reply: &mut Reply, _attempt: &Attempt) -> Tried {
+        Tried::Done(self.handle(request, reply))
     }
 
     fn setxattr_ext(&self) -> bool {

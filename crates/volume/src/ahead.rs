@@ -53,7 +53,7 @@ impl Window {
         Fetched::part(&self.data, from..from.checked_add(len_bytes as usize)?)
     }
 
-    fn holds(&self, at_bytes: u64) -> bool {
+    pub fn holds(&self, at_bytes: u64) -> bool {
         (self.at_bytes..self.end()).contains(&at_bytes)
     }
 }
@@ -180,6 +180,12 @@ impl ReadAhead {
     /// The same for what was started by itself.
     pub fn keep_streamed(&self, window: Window) {
         self.0.lock().streamed.add(window, STREAMED_MAX_BYTES);
+    }
+
+    /// Whether a started read has that byte, for the store or for a window.
+    pub fn is_started(&self, at_bytes: u64, is_for_store: bool) -> bool {
+        let lists = self.0.lock();
+        lists.started.iter().any(|read| read.soon.token.is_some() == is_for_store && read.holds(at_bytes))
     }
 
     /// Takes out the started read that will make a window with that byte.

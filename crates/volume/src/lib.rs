@@ -29,7 +29,7 @@ mod volume;
 
 pub use latency::Latency;
 pub use lock_time::{LockTimes, SAMPLED_ONE_IN};
-pub use never_waiting::never_waiting;
+pub use never_waiting::{Landed, Missing, attempt, never_waiting};
 pub use reader::Reader;
 pub use scattered::Scattered;
 pub use stalls::Stalls;

@@ -12,7 +12,7 @@
 
 use crate::ahead::{PIECE_MAX_BYTES, ReadAhead, SOON_MAX_BYTES, Started, Window};
 use crate::in_place::Run;
-use crate::never_waiting;
+use crate::never_waiting::{self, Landed, Missing};
 use crate::scattered::Scattered;
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use firnfs::FsError;
@@ -178,13 +178,16 @@ impl Reader {
         soon: &[Soon],
         meanwhile: impl FnOnce(),
     ) -> Vec<Result<Fetched, FsError>> {
-        let is_held = self.ahead.which_are_held(fetches);
+        let mut is_held = self.ahead.which_are_held(fetches);
+        for (is_held, fetch) in is_held.iter_mut().zip(fetches) {
+            *is_held |= never_waiting::landed_at(fetch.at_bytes).is_some();
+        }
         let (held, mut missing): (Vec<usize>, Vec<usize>) = (0..fetches.len())
             .partition(|&at| is_held[at] && self.verifier.notices_stale(&fetches[at].token));
         missing.sort_by_key(|&at| fetches[at].at_bytes);
         let (spans, span_of) = self.merge(fetches, &missing, gap_bytes);
-        let submitted = self.submit(spans);
-        // If the reads would make this thread wait, another one carries the operation out again. The store names what is ahead of a
+        let submitted = self.ask_to_read(fetches, &missing, &spans).and_then(|()| self.submit(spans));
+        // If the reads would make this thread wait, the operation is carried out again. The store names what is ahead of a
         // stream only the first time, so it is started now, if there is room.
         self.start(soon);
         if (missing.is_empty() || submitted.is_err())
@@ -222,6 +225,33 @@ impl Reader {
         ahead.filter_map(|(_, window)| window.ok()).for_each(|window| self.ahead.keep_beside(window));
         let never = || Err(FsError::Io("a fetch was not answered".to_owned()));
         answers.into_iter().map(|answer| answer.unwrap_or_else(never)).collect()
+    }
+
+    /// Asks before these fetches are read. What is read before another attempt is as old as a window, so only bytes that the verifier
+    /// can judge are.
+    fn ask_to_read(&self, fetches: &[Fetch], missing: &[usize], spans: &[Span]) -> Result<(), FsError> {
+        if missing.iter().any(|&at| !self.verifier.notices_stale(&fetches[at].token)) {
+            return never_waiting::ask();
+        }
+        if spans.is_empty() {
+            return Ok(());
+        }
+        never_waiting::ask_to_read(spans.iter().map(|span| Missing {
+            at_bytes: span.start,
+            len_bytes: (span.end - span.start) as u32,
+            has_ahead: span.has_ahead,
+        }))
+    }
+
+    /// Takes up what an attempt that could not wait found to be missing, and what became of the read. `None` if it failed: an operation that
+    /// may wait meets the error.
+    pub fn landed(&self, missing: &Missing, completion: Completion) -> Option<Landed> {
+        let data = data_of(completion).ok()?;
+        let window = Window { at_bytes: missing.at_bytes, data: Arc::new(data) };
+        if missing.has_ahead {
+            self.ahead.keep_beside(window.clone());
+        }
+        Some(Landed(window))
     }
 
     /// The bytes of a fetch from windows, if they verify.
@@ -271,7 +301,10 @@ impl Reader {
                     last.end = last.end.max(span.end);
                     last.has_ahead |= span.has_ahead;
                 }
-                _ if ahead.before_bytes == 0 && self.verifier.notices_stale(token) => {
+                _ if ahead.before_bytes == 0
+                    && self.verifier.notices_stale(token)
+                    && !never_waiting::is_inside() =>
+                {
                     spans.push(self.behind_window(span, *at_bytes));
                 }
                 _ => spans.push(span),
@@ -285,7 +318,7 @@ impl Reader {
     /// they are complete, unless the device is slower than everything that reads ahead.
     fn start(&self, soon: &[Soon]) {
         let Some(device) = self.device.as_deref() else { return };
-        if never_waiting::ask().is_err() && !self.ahead.has_room(soon) {
+        if never_waiting::is_inside() && !self.ahead.has_room(soon) {
             return;
         }
         let most = self.ahead_max_bytes.load(Ordering::Relaxed).min(SOON_MAX_BYTES);
@@ -332,7 +365,10 @@ impl Reader {
 
     /// Takes the reads started for the store that have the first byte of one of these fetches; returns the fetches that are left.
     pub(crate) fn take_started(&self, fetches: &[Fetch]) -> (Vec<(Token, Started)>, Vec<Fetch>) {
-        if never_waiting::ask().is_err() {
+        if never_waiting::is_inside() {
+            if fetches.iter().any(|fetch| self.ahead.is_started(fetch.at_bytes, true)) {
+                let _another_thread_waits_for_it = never_waiting::ask();
+            }
             return (Vec::new(), fetches.to_vec());
         }
         let mut taken: Vec<(Token, Started)> = Vec::new();
@@ -375,10 +411,15 @@ impl Reader {
     }
 
     fn window_at(&self, at_bytes: u64) -> Option<Window> {
-        if let Some(window) = self.ahead.window_at(at_bytes) {
+        if let Some(window) = never_waiting::landed_at(at_bytes).or_else(|| self.ahead.window_at(at_bytes)) {
             return Some(window);
         }
-        never_waiting::ask().ok()?;
+        if never_waiting::is_inside() {
+            if self.ahead.is_started(at_bytes, false) {
+                let _another_thread_waits_for_it = never_waiting::ask();
+            }
+            return None;
+        }
         let window = self.land(self.ahead.take_at(at_bytes)?).ok()?;
         self.ahead.keep_streamed(window.clone());
         Some(window)

@@ -1,9 +1,10 @@
 //! `Reader`: what becomes one read, what is read ahead, and what lands in the caller's memory.
 
+use crate::never_waiting::{Landed, Missing, attempt};
 use crate::reader::Reader;
 use firnfs::FsError;
 use firnfs::engine::{Unverified, Verify};
-use firnfs::fetch::{Ahead, Fetch, Soon, Token};
+use firnfs::fetch::{Ahead, Fetch, Fetched, Soon, Token};
 use firnfs::store::{Buf, Piece, ReadPlan};
 use firnfs_device::{AlignedBuf, CountingDevice, Device, MemDevice};
 use std::sync::Arc;
@@ -165,4 +166,90 @@ fn blocks_that_windows_have_in_an_older_version_are_read_again_and_the_others_co
     assert_eq!((counts.reads, counts.read_bytes), (2, 2 * BLOCK));
     // What the device itself has wrong is an error.
     assert!(reader.fetch_all(&[fetch(3, 9)])[0].is_err());
+}
+
+/// A device of blocks full of ones, a reader that can judge them, and a fetch for a block that is to be full of `word`.
+fn judged() -> (Arc<CountingDevice<MemDevice>>, Reader, impl Fn(u64, u64) -> Fetch) {
+    let device = Arc::new(CountingDevice::new(MemDevice::new(1 << 20)));
+    device.write(0, Arc::new(AlignedBuf::copy_of(&vec![1; 1 << 20]))).unwrap();
+    let shared: Arc<dyn Device> = device.clone();
+    let reader = Reader::new(Some(shared), Arc::new(FirstWord), Arc::default());
+    let fetch = |block: u64, word: u64| Fetch {
+        token: Token::of([word, 0, 0, 0, 0]),
+        at_bytes: block * 4096,
+        len_bytes: 4096,
+        ahead: Ahead::NONE,
+    };
+    (device, reader, fetch)
+}
+
+fn would_wait(answer: &Result<Fetched, FsError>) -> bool {
+    matches!(answer, Err(FsError::WouldWait))
+}
+
+/// Reads what an attempt missed, as its caller would.
+fn read_missing(reader: &Reader, device: &dyn Device, missing: &[Missing]) -> Vec<Landed> {
+    let land = |missing: &Missing| {
+        let (at_bytes, len_bytes) = missing.range();
+        reader.landed(missing, device.read(at_bytes, len_bytes).map(Some)).unwrap()
+    };
+    missing.iter().map(land).collect()
+}
+
+#[test]
+fn an_attempt_says_what_it_would_have_read_and_the_next_one_goes_on_with_it() {
+    let (device, reader, fetch) = judged();
+    let fetches = [
+        fetch(3, 1),
+        fetch(4, 1),
+        fetch(100, 1),
+        Fetch { ahead: Ahead { before_bytes: 0, behind_bytes: 8192 }, ..fetch(200, 1) },
+    ];
+    let before = device.counts();
+    let (answers, missing) = attempt(&[], || reader.fetch_all(&fetches));
+    assert!(answers.iter().all(would_wait));
+    assert_eq!(device.counts().since(&before).reads, 0);
+    let ranges: Vec<_> = missing.iter().map(Missing::range).collect();
+    assert_eq!(
+        ranges,
+        [(3 * 4096, 8192), (100 * 4096, 4096), (200 * 4096, 3 * 4096)],
+        "one after the other is one"
+    );
+    let landed = read_missing(&reader, &*device, &missing);
+    let before = device.counts();
+    let (answers, missing) = attempt(&landed, || reader.fetch_all(&fetches));
+    assert!(answers.iter().all(|answer| answer.as_ref().is_ok_and(|bytes| bytes[..] == [1; 4096])));
+    assert!(missing.is_empty());
+    // What is beside a fetch is kept for all, the rest for this attempt alone.
+    let alone = |block| attempt(&[], || reader.fetch_all(&[fetch(block, 1)])).0.remove(0);
+    assert!(alone(201).is_ok() && would_wait(&alone(100)));
+    assert_eq!(device.counts().since(&before).reads, 0);
+    assert!(reader.landed(&Missing { at_bytes: 0, len_bytes: 512, has_ahead: false }, Ok(None)).is_none());
+}
+
+#[test]
+fn an_attempt_that_needs_more_than_reads_names_none_of_them() {
+    let (device, reader, fetch) = judged();
+    // Bytes that became stale before the next attempt.
+    let (_, missing) = attempt(&[], || reader.fetch_all(&[fetch(3, 1)]));
+    let landed = read_missing(&reader, &*device, &missing);
+    device.write(3 * 4096, Arc::new(AlignedBuf::copy_of(&[2; 4096]))).unwrap();
+    let (answers, missing) = attempt(&landed, || reader.fetch_all(&[fetch(3, 2)]));
+    assert!(would_wait(&answers[0]) && missing.is_empty());
+    // It waits for something else as well.
+    let (_, missing) = attempt(&[], || (reader.fetch_all(&[fetch(9, 1)]), crate::never_waiting::ask()));
+    assert!(missing.is_empty());
+    // Another thread has it under way, and would wait for it.
+    let soon = vec![Soon { at_bytes: 20 * 4096, len_bytes: 8192, token: None }];
+    reader.carry_out(&ReadPlan { soon, ..ReadPlan::default() }, &mut []).unwrap();
+    let before = device.counts();
+    let (answers, missing) = attempt(&[], || reader.fetch_all(&[fetch(20, 1)]));
+    assert!(would_wait(&answers[0]) && missing.is_empty());
+    assert_eq!(device.counts().since(&before).reads, 0);
+    assert!(reader.fetch_all(&[fetch(20, 1)])[0].is_ok());
+    // Nobody could tell whether the bytes are stale.
+    let shared: Arc<dyn Device> = device.clone();
+    let reader = Reader::new(Some(shared), Arc::new(Unverified), Arc::default());
+    let (answers, missing) = attempt(&[], || reader.fetch_all(&[fetch(3, 1)]));
+    assert!(would_wait(&answers[0]) && missing.is_empty());
 }

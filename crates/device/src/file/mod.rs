@@ -28,6 +28,7 @@ pub use reads::DeepReads;
 use crate::buffer::AlignedBuf;
 use crate::device::{Device, deal_out};
 use crate::error::{DeviceError, FailureKind};
+use crate::own_reads::OwnReads;
 use crate::request::{Completion, Geometry, Request, Tag};
 use crate::write_data::WriteData;
 use reads::Reads;
@@ -138,6 +139,9 @@ impl Device for FileDevice {
         let request = Request::Read { at_bytes, len_bytes };
         self.target.geometry().check(&request, &self.target.name)?;
         self.target.read_slices(&request, parts)
+    }
+    fn own_reads(&self) -> Option<Box<dyn OwnReads>> {
+        self.reads.own()
     }
     fn describe(&self) -> Arc<str> {
         self.target.name.clone()

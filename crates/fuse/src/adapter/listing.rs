@@ -2,9 +2,9 @@
 //! carry the attributes of files.
 
 use super::{Adapter, Handled, log_errno};
-use crate::wire::Reply;
 use crate::wire::abi::EntryOut;
 use crate::wire::reply::direntplus_bytes;
+use crate::wire::{Header, Reply};
 use firnfs::engine::Engine;
 use firnfs::inode::Kind;
 use firnfs::vfs::Wanted;
@@ -25,9 +25,10 @@ impl<S: Engine> Adapter<S> {
         Ok(())
     }
 
-    pub(super) fn readdirplus(&self, ino: InodeNo, offset: u64, size: u32, reply: &mut Reply) -> Handled {
+    pub(super) fn readdirplus(&self, header: &Header, offset: u64, size: u32, reply: &mut Reply) -> Handled {
+        let ino = InodeNo(header.nodeid);
         let limit = reply.room(size as usize).len();
-        let with_files = self.walks.wants_files(offset, Instant::now());
+        let with_files = self.walks.wants_files(header.unique, offset, Instant::now());
         let mut files = 0;
         let listing = self
             .volume

@@ -35,8 +35,9 @@ use crate::wire::{Header, Operation, Reply, Request};
 use firnfs::FsError;
 use firnfs::engine::Engine;
 use firnfs::store::{Atomicity, Scope};
+use firnfs_device::{Completion, OwnReads};
 use firnfs_format::InodeNo;
-use firnfs_volume::{Volume, never_waiting};
+use firnfs_volume::{Landed, Missing, Volume};
 use parking_lot::Mutex;
 use rustix::io::Errno;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -57,15 +58,42 @@ pub enum Verdict {
     Last,
 }
 
+/// What is known of a request that is tried, perhaps again.
+pub struct Attempt {
+    /// When it was tried first.
+    pub since: Instant,
+    /// What was missing then, and has been read.
+    pub landed: Vec<Landed>,
+}
+
+/// What became of a request that must not wait.
+pub enum Tried {
+    /// It is done.
+    Done(Verdict),
+    /// Nothing has been done: this has to be read first. Once it has, it may be tried again.
+    Reads(Vec<Missing>),
+    /// Nothing has been done: [`Handler::handle`] is to be called on a thread that may wait.
+    Waits,
+}
+
 /// Answers requests; the seam between transports and the [`Adapter`].
 pub trait Handler: Send + Sync {
     /// Handles one request. `reply` is empty before and holds the payload afterwards. Calls [`crate::lead::about_to_block`]
     /// before it waits for anything: until then no worker reads another request.
     fn handle(&self, request: &Request<'_>, reply: &mut Reply) -> Verdict;
 
-    /// The same, without waiting for anything. `None`: the request would have to wait; nothing has been done, and
-    /// [`Handler::handle`] is to be called on a thread that may wait.
-    fn try_handle(&self, _request: &Request<'_>, _reply: &mut Reply) -> Option<Verdict> {
+    /// The same, without waiting for anything.
+    fn try_handle(&self, _request: &Request<'_>, _reply: &mut Reply, _attempt: &Attempt) -> Tried {
+        Tried::Waits
+    }
+
+    /// How a thread that may not wait reads the device: see [`Tried::Reads`]. `None` if it cannot.
+    fn own_reads(&self) -> Option<Box<dyn OwnReads>> {
+        None
+    }
+
+    /// Takes up what became of a read, for the next attempt; `None` if it failed.
+    fn landed(&self, _missing: &Missing, _completion: Completion) -> Option<Landed> {
         None
     }
 
@@ -250,7 +278,7 @@ impl<S: Engine> Adapter<S> {
             Operation::Lseek { offset, whence } => self.lseek(ino, offset, whence, reply),
             Operation::CopyFileRange { .. } => self.copy_file_range(header, operation, reply),
             Operation::Readdir { offset, size } => self.readdir(ino, offset, size, reply),
-            Operation::Readdirplus { offset, size } => self.readdirplus(ino, offset, size, reply),
+            Operation::Readdirplus { offset, size } => self.readdirplus(header, offset, size, reply),
             Operation::Fsync | Operation::Fsyncdir => self.sync(Scope::File(ino)),
             Operation::Syncfs => self.sync(Scope::All),
             // lsattr and other programs try these on every file: answer as a file system without such calls does.
@@ -363,19 +391,27 @@ impl<S: Engine> Handler for Adapter<S> {
         verdict
     }
 
-    fn try_handle(&self, request: &Request<'_>, reply: &mut Reply) -> Option<Verdict> {
+    fn try_handle(&self, request: &Request<'_>, reply: &mut Reply, attempt: &Attempt) -> Tried {
         let operation = &request.operation;
         if !self.never_waits_at_its_end || !can_be_repeated(operation) || self.mostly_waits(operation) {
-            return None;
+            return Tried::Waits;
         }
-        let start = Instant::now();
-        let verdict = never_waiting(|| self.handle_untimed(request, reply));
+        let (verdict, missing) =
+            firnfs_volume::attempt(&attempt.landed, || self.handle_untimed(request, reply));
         if verdict == Verdict::Error(Errno::AGAIN) {
             reply.clear();
-            return None;
+            return if missing.is_empty() { Tried::Waits } else { Tried::Reads(missing) };
         }
-        self.note(request, reply, verdict, start);
-        Some(verdict)
+        self.note(request, reply, verdict, attempt.since);
+        Tried::Done(verdict)
+    }
+
+    fn own_reads(&self) -> Option<Box<dyn OwnReads>> {
+        self.volume.own_reads()
+    }
+
+    fn landed(&self, missing: &Missing, completion: Completion) -> Option<Landed> {
+        self.volume.landed(missing, completion)
     }
 
     fn setxattr_ext(&self) -> bool {

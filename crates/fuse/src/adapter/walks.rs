@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 const SOON: Duration = Duration::from_millis(100);
 /// Listed directories of which LOOKUPs are noticed: programs that walk side by side each have a last one.
 const WATCHED: usize = 8;
+/// Listings of which is remembered what was decided, because they may be tried again: those that wait at a time, mostly.
+const TRIED: usize = 16;
 /// LOOKUPs that have to follow at least.
 const LOOKUPS_LEAST: u32 = 8;
 /// Files listed without attributes from which on what was noticed before counts half.
@@ -33,6 +35,8 @@ pub(super) struct Walks {
 #[derive(Default)]
 struct State {
     last: Option<Instant>,
+    /// Requests, and whether they have the attributes of files.
+    tried: VecDeque<(u64, bool)>,
     watched: VecDeque<InodeNo>,
     /// Files listed without attributes, and LOOKUPs of files where that was.
     files: u32,
@@ -43,16 +47,22 @@ struct State {
 
 impl Walks {
     /// True if a listing from that offset on is to have the attributes of files. The kernel asks for later parts only if LOOKUPs followed
-    /// the first.
-    pub fn wants_files(&self, offset: u64, now: Instant) -> bool {
+    /// the first. A request that had to wait and is tried again gets the same answer.
+    pub fn wants_files(&self, request: u64, offset: u64, now: Instant) -> bool {
         if offset > 0 {
             return true;
         }
         let mut state = self.state.lock();
+        if let Some((_, answer)) = state.tried.iter().find(|(tried, _)| *tried == request) {
+            return *answer;
+        }
         let is_alone = state.last.replace(now).is_none_or(|last| now.duration_since(last) > SOON);
         let is_walk_over_files = state.with_files > 0;
         state.with_files = state.with_files.saturating_sub(1);
-        is_alone || is_walk_over_files
+        let answer = is_alone || is_walk_over_files;
+        state.tried.truncate(TRIED - 1);
+        state.tried.push_front((request, answer));
+        answer
     }
 
     /// Notes a listing without the attributes of so many files.
@@ -76,7 +86,8 @@ impl Walks {
         }
         state.lookups += 1;
         if state.lookups >= LOOKUPS_LEAST && state.lookups * 2 >= state.files {
-            *state = State { last: state.last, with_files: LISTINGS_UNTIL_PROBE, ..State::default() };
+            let (last, tried) = (state.last, std::mem::take(&mut state.tried));
+            *state = State { last, tried, with_files: LISTINGS_UNTIL_PROBE, ..State::default() };
         }
     }
 }
@@ -91,9 +102,9 @@ mod tests {
     fn walk(walks: &Walks, directories: std::ops::Range<u64>, lookups: u32) -> u32 {
         let mut with_files = 0;
         let now = Instant::now();
-        walks.wants_files(0, now);
+        walks.wants_files(directories.end, 0, now);
         for dir in directories.map(InodeNo) {
-            if walks.wants_files(0, now) {
+            if walks.wants_files(dir.0, 0, now) {
                 with_files += 1;
             } else {
                 walks.note_listed(dir, FILES);
@@ -113,26 +124,32 @@ mod tests {
         assert!((900..990).contains(&with), "{with}");
         // A walk over names alone ends it at the next probe.
         assert!(walk(&walks, 2000..3000, 0) <= LISTINGS_UNTIL_PROBE);
-        assert!(walks.wants_files(1, Instant::now()), "the kernel has seen LOOKUPs");
+        assert!(walks.wants_files(5000, 1, Instant::now()), "the kernel has seen LOOKUPs");
     }
 
     #[test]
     fn a_listing_that_comes_alone_has_attributes() {
         let (walks, now) = (Walks::default(), Instant::now());
-        let after_ms = |ms| walks.wants_files(0, now + Duration::from_millis(ms));
-        assert_eq!([0, 50, 100, 250, 251].map(after_ms), [true, false, false, true, false]);
+        let after_ms = |(request, ms)| walks.wants_files(request, 0, now + Duration::from_millis(ms));
+        let requests = [(1, 0), (2, 50), (3, 100), (4, 250), (5, 251)];
+        assert_eq!(requests.map(after_ms), [true, false, false, true, false]);
+        // Tried again, as often and whenever it may be.
+        let again = [(6, 400), (6, 401), (7, 402), (6, 403), (6, 900), (7, 901), (8, 902)];
+        assert_eq!(again.map(after_ms), [true, true, false, true, true, false, true]);
+        (0..1000).for_each(|request| _ = walks.wants_files(100 + request, 0, now));
+        assert!(walks.state.lock().tried.len() <= TRIED);
     }
 
     #[test]
     fn lookups_elsewhere_do_not_count() {
         let (walks, now) = (Walks::default(), Instant::now());
-        walks.wants_files(0, now);
+        walks.wants_files(1, 0, now);
         walks.note_listed(InodeNo(1), FILES);
         (0..1000).for_each(|dir| walks.note_lookup(InodeNo(2 + dir)));
-        assert!(!walks.wants_files(0, now));
+        assert!(!walks.wants_files(2, 0, now));
         // Several walkers at once.
         (10..14).for_each(|dir| walks.note_listed(InodeNo(dir), FILES));
         (10..14).for_each(|dir| (0..FILES).for_each(|_| walks.note_lookup(InodeNo(dir))));
-        assert!(walks.wants_files(0, now));
+        assert!(walks.wants_files(3, 0, now));
     }
 }

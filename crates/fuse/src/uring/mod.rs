@@ -3,23 +3,26 @@
 //!
 //! The kernel puts a request into the queue of the processor that its caller runs on. The thread of the queue is pinned there: so
 //! the caller and the daemon take turns on one processor, and no other one has to be woken, which takes longer than most
-//! requests (docs/bench/limits.md). That thread only does what needs no waiting ([`Handler::try_handle`]); the rest goes to a
-//! pool. FORGET and INTERRUPT still come through `/dev/fuse`, where [`DeviceTransport`] serves them, and it also
+//! requests (docs/bench/limits.md). That thread only does what needs no waiting ([`Handler::try_handle`]), and starts reads of the
+//! device, beside which it serves others; the rest goes to a pool. FORGET and INTERRUPT still come through `/dev/fuse`, where [`DeviceTransport`] serves them, and it also
 //! learns of the unmount. If a queue cannot be registered, none is used. If one fails later, the mount ends with an error; without it, callers would wait for ever.
 //!
-//! Parts: `ring` (the queue and its io_uring), `slot` (a request and its answer in memory), `pool`.
+//! Parts: `ring` (the queue and its io_uring), `slot` (a request and its answer in memory), `reading` (requests that wait for reads
+//! alone), `pool`.
 
 mod pool;
+mod reading;
 mod ring;
 mod slot;
 
-use crate::adapter::{Handler, MAX_WRITE_BYTES};
+use crate::adapter::{Attempt, Handler, MAX_WRITE_BYTES};
 use crate::device::{DeviceTransport, TransportError};
 use crate::preference;
 use crate::wakeful::{PAUSE, Wakeful};
 use crate::wire::Reply;
 use parking_lot::{Condvar, Mutex};
 use pool::{Pool, Waiting, Work};
+use reading::{Reading, Trial};
 use ring::{Arrived, QueueRing, Waker};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
@@ -56,6 +59,15 @@ struct Shared<'a> {
     is_over: AtomicBool,
     /// Readable then.
     over: OwnedFd,
+}
+
+/// What the thread of a queue has for itself.
+struct AtHand {
+    /// Which queue.
+    number: usize,
+    /// For answers that are not made in place.
+    beside: Reply,
+    reading: Reading,
 }
 
 /// Slots with answers that the pool gives back to a queue.
@@ -190,19 +202,19 @@ impl Shared<'_> {
         if !preference::prefer_this_thread() {
             tracing::debug!("queue {number} is not preferred");
         }
-        let mut beside = slot::reply_beside();
+        let mut at_hand = AtHand { number, beside: slot::reply_beside(), reading: Reading::default() };
         let mut arrived = Vec::new();
         self.registration.report(ring.register(&mut arrived));
         if !self.registration.wait(self.queues.len()) {
             return Ok(());
         }
-        self.take_up(scope, &mut ring, (number, &arrived), &mut beside, work);
+        self.take_up(scope, &mut ring, &arrived, &mut at_hand, work);
         while !ring.has_ended() && !self.is_over.load(Ordering::SeqCst) {
             ring.wait(&mut arrived, self.wakeful.is_held().then_some(PAUSE))?;
             if arrived.is_empty() {
                 self.wakeful.rest();
             }
-            self.take_up(scope, &mut ring, (number, &arrived), &mut beside, work);
+            self.take_up(scope, &mut ring, &arrived, &mut at_hand, work);
         }
         Ok(())
     }
@@ -212,46 +224,74 @@ impl Shared<'_> {
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
         ring: &mut QueueRing,
-        (number, arrived): (usize, &[Arrived]),
-        beside: &mut Reply,
+        arrived: &[Arrived],
+        at_hand: &mut AtHand,
         work: &'scope Work<'scope>,
     ) {
         for what in arrived {
             match *what {
                 Arrived::Request(at) => {
                     self.wakeful.request();
-                    let Some(mut slot) = ring.take(at) else { continue };
-                    if self.answer(&mut slot, beside, false) {
-                        ring.commit(at, slot);
-                    } else {
-                        self.pool.give(scope, Waiting { queue: number, at, slot }, work);
-                    }
+                    let Some(slot) = ring.take(at) else { continue };
+                    self.try_to_answer(scope, ring, Trial::new(at, slot), at_hand, work);
                 }
                 Arrived::Wake => {
-                    for (at, slot) in std::mem::take(&mut *self.queues[number].answered.lock()) {
+                    for (at, slot) in std::mem::take(&mut *self.queues[at_hand.number].answered.lock()) {
                         ring.commit(at, slot);
                     }
                 }
-                Arrived::Gone => {}
+                Arrived::Landed | Arrived::Gone => {}
             }
         }
+        loop {
+            // Reads may have landed as soon as they were started.
+            let landed = at_hand.reading.take_landed(self.handler);
+            if landed.is_empty() {
+                return;
+            }
+            landed.into_iter().for_each(|trial| self.try_to_answer(scope, ring, trial, at_hand, work));
+        }
+    }
+
+    /// Answers a request, starts what it has to read first, or has the pool do it.
+    fn try_to_answer<'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+        ring: &mut QueueRing,
+        mut trial: Trial,
+        at_hand: &mut AtHand,
+        work: &'scope Work<'scope>,
+    ) {
+        if !trial.is_given_up() {
+            match self.answer(&mut trial.slot, &mut at_hand.beside, Some(&trial.attempt)) {
+                Answered::Yes | Answered::Panicked => return ring.commit(trial.at, trial.slot),
+                Answered::Reads(missing) => {
+                    match at_hand.reading.begin(trial, missing, self.handler, |fd| ring.watch(fd)) {
+                        None => return,
+                        Some(given_back) => trial = given_back,
+                    }
+                }
+                Answered::No => {}
+            }
+        }
+        self.pool.give(scope, Waiting { queue: at_hand.number, at: trial.at, slot: trial.slot }, work);
     }
 
     /// On a thread of the pool.
     fn carry_out(&self, mut waiting: Waiting, beside: &mut Reply) {
-        self.answer(&mut waiting.slot, beside, true);
+        self.answer(&mut waiting.slot, beside, None);
         let mailbox = &self.queues[waiting.queue];
         mailbox.answered.lock().push((waiting.at, waiting.slot));
         mailbox.waker.wake();
     }
 
-    /// A request whose handler panics is answered with EIO, and the mount ends with an error. False: it would have to wait.
-    fn answer(&self, slot: &mut Slot, beside: &mut Reply, may_wait: bool) -> bool {
-        let answered = slot.answer(self.handler, beside, may_wait);
+    /// A request whose handler panics is answered with EIO, and the mount ends with an error.
+    fn answer(&self, slot: &mut Slot, beside: &mut Reply, attempt: Option<&Attempt>) -> Answered {
+        let answered = slot.answer(self.handler, beside, attempt);
         if answered == Answered::Panicked {
             self.failed(TransportError::Panicked);
         }
-        answered != Answered::No
+        answered
     }
 
     /// Has all threads end. The connection is aborted when the descriptor of `/dev/fuse` is closed.

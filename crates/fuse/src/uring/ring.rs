@@ -15,7 +15,7 @@ use crate::wire::abi::ring::{CMD_COMMIT_AND_FETCH, CMD_REGISTER, HEADER_BYTES};
 use io_uring::squeue::Entry128;
 use io_uring::{IoUring, cqueue, opcode, types};
 use rustix::event::EventfdFlags;
-use rustix::fd::{AsRawFd, OwnedFd};
+use rustix::fd::{AsRawFd, OwnedFd, RawFd};
 use rustix::io::Errno;
 use std::io;
 use std::sync::Arc;
@@ -24,6 +24,7 @@ use zerocopy::IntoBytes;
 
 /// Completions of anything but a slot.
 const WAKE: u64 = u64::MAX;
+const LANDED: u64 = u64::MAX - 1;
 /// Buffers of a slot, as the kernel wants to be told of them.
 const BUFFERS: u32 = 2;
 const PAGE_BYTES: usize = 4096;
@@ -49,6 +50,8 @@ pub(super) enum Arrived {
     Gone,
     /// [`Waker::wake`] was called.
     Wake,
+    /// The descriptor given to [`QueueRing::watch`] is readable.
+    Landed,
 }
 
 /// Wakes the thread that waits in [`QueueRing::wait`].
@@ -74,6 +77,7 @@ pub(super) struct QueueRing {
     /// Keeps the connection open as long as the kernel has slots.
     fuse: Arc<OwnedFd>,
     waker: Arc<Waker>,
+    watched: Option<RawFd>,
 }
 
 impl QueueRing {
@@ -87,10 +91,10 @@ impl QueueRing {
             .setup_r_disabled()
             .setup_single_issuer()
             .setup_defer_taskrun()
-            .build(slots as u32 + 1)?;
+            .build(slots as u32 + 2)?;
         let event = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let slots = (0..slots).map(|_| Place::Here(Slot::new(payload_bytes))).collect();
-        Ok(Self { uring, slots, number, fuse, waker: Arc::new(Waker(event)) })
+        Ok(Self { uring, slots, number, fuse, waker: Arc::new(Waker(event)), watched: None })
     }
 
     /// Has [`Self::register`] fail before the kernel hears of it.
@@ -200,12 +204,17 @@ impl QueueRing {
 
     /// Takes what has come.
     fn collect(&mut self, arrived: &mut Vec<Arrived>) -> io::Result<()> {
-        let mut must_watch = false;
+        let (mut must_watch, mut must_watch_reads) = (false, false);
         for entry in self.uring.completion() {
             if entry.user_data() == WAKE {
                 self.waker.reset();
                 must_watch |= !cqueue::more(entry.flags());
                 arrived.push(Arrived::Wake);
+                continue;
+            }
+            if entry.user_data() == LANDED {
+                must_watch_reads |= !cqueue::more(entry.flags());
+                arrived.push(Arrived::Landed);
                 continue;
             }
             let at = entry.user_data() as usize;
@@ -227,14 +236,26 @@ impl QueueRing {
         if must_watch {
             self.watch_waker();
         }
+        if let Some(fd) = self.watched.filter(|_| must_watch_reads) {
+            self.poll(fd, LANDED);
+        }
         Ok(())
     }
 
+    /// Reports whenever a descriptor, which stays open as long as the ring is used, becomes readable.
+    pub fn watch(&mut self, fd: RawFd) {
+        self.watched = Some(fd);
+        self.poll(fd, LANDED);
+    }
+
     fn watch_waker(&mut self) {
-        let fd = types::Fd(self.waker.0.as_raw_fd());
+        self.poll(self.waker.0.as_raw_fd(), WAKE);
+    }
+
+    fn poll(&mut self, fd: RawFd, user_data: u64) {
         // POLLIN.
-        let entry = opcode::PollAdd::new(fd, 1).multi(true).build();
-        self.push(entry.into(), WAKE);
+        let entry = opcode::PollAdd::new(types::Fd(fd), 1).multi(true).build();
+        self.push(entry.into(), user_data);
     }
 
     fn command(&self, command: u32, commit_id: u64, list: Option<u64>) -> Entry128 {
@@ -246,11 +267,11 @@ impl QueueRing {
 
     fn push(&mut self, mut entry: Entry128, user_data: u64) {
         io_uring::squeue::EntryMarker::set_user_data(&mut entry, user_data);
-        // SAFETY: the descriptors are open as long as `fuse` and `waker` are. The memory that a registration names belongs to
+        // SAFETY: the descriptors are open as long as `fuse` and `waker` are, and as the caller of `watch` says; the kernel checks them. The memory that a registration names belongs to
         // a slot in `Place::Kernel`: it does not move, has the length that was given, and nobody touches it before the
         // completion; if that never comes, it leaks (see `drop`).
         let pushed = unsafe { self.uring.submission().push(&entry) };
-        pushed.expect("the submission queue has a place for each slot and the waker");
+        pushed.expect("the submission queue has a place for each slot, the waker and what is watched");
     }
 }
 

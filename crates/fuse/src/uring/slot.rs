@@ -3,20 +3,23 @@
 //! The kernel puts the header of a request, the struct of its operation and the ring's own fields into one buffer, and whatever
 //! follows them into the other. The answer goes the same way back: its header into the first, everything else into the second.
 
-use crate::adapter::{Handler, MAX_WRITE_BYTES, Verdict};
+use crate::adapter::{Attempt, Handler, MAX_WRITE_BYTES, Tried, Verdict};
 use crate::wire::abi::ring::{ARGS, FIELDS, HEAD, HEADER_BYTES};
 use crate::wire::abi::{OutHeader, RingFields};
 use crate::wire::{Reply, Request};
 use firnfs_device::AlignedBuf;
+use firnfs_volume::Missing;
 use rustix::io::Errno;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// What became of a request.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(PartialEq, Eq, Debug)]
 pub(super) enum Answered {
     /// The answer is in the slot.
     Yes,
+    /// It would have to wait for this; nothing has happened.
+    Reads(Vec<Missing>),
     /// It would have to wait; nothing has happened.
     No,
     /// Its handler panicked; the answer is EIO.
@@ -51,9 +54,14 @@ impl Slot {
         RingFields::read_from_bytes(&self.header.as_bytes()[FIELDS]).unwrap_or_default()
     }
 
-    /// Has the request answered; the answer is in the slot then. If that would have to wait and `may_wait` forbids it, nothing has
+    /// Has the request answered; the answer is in the slot then. If that would have to wait and this is only an attempt, nothing has
     /// happened. `beside` is for answers to requests that have a payload.
-    pub fn answer(&mut self, handler: &dyn Handler, beside: &mut Reply, may_wait: bool) -> Answered {
+    pub fn answer(
+        &mut self,
+        handler: &dyn Handler,
+        beside: &mut Reply,
+        attempt: Option<&Attempt>,
+    ) -> Answered {
         let len = (self.fields().payload_sz as usize).min(self.payload.len());
         // An answer may be large; if nothing of the request is in its way, it is made in its place.
         let in_place = len == 0;
@@ -64,7 +72,7 @@ impl Slot {
         };
         let out = if in_place { &mut reply } else { &mut *beside };
         out.clear();
-        let handled = catch_unwind(AssertUnwindSafe(|| self.handle(handler, len, out, may_wait)));
+        let handled = catch_unwind(AssertUnwindSafe(|| self.handle(handler, len, out, attempt)));
         let answer_len = if in_place {
             let (payload, answer_len) = reply.into_parts();
             self.payload = payload;
@@ -76,8 +84,9 @@ impl Slot {
             answer_len
         };
         match handled {
-            Ok(None) => return Answered::No,
-            Ok(Some((unique, verdict))) => self.close(unique, verdict, answer_len),
+            Ok((_, Tried::Waits)) => return Answered::No,
+            Ok((_, Tried::Reads(missing))) => return Answered::Reads(missing),
+            Ok((unique, Tried::Done(verdict))) => self.close(unique, verdict, answer_len),
             Err(_panic) => {
                 let unique = self.header.as_bytes()[8..16].try_into().map_or(0, u64::from_ne_bytes);
                 self.close(unique, Verdict::Error(Errno::IO), 0);
@@ -92,22 +101,22 @@ impl Slot {
         handler: &dyn Handler,
         len: usize,
         reply: &mut Reply,
-        may_wait: bool,
-    ) -> Option<(u64, Verdict)> {
+        attempt: Option<&Attempt>,
+    ) -> (u64, Tried) {
         let header = self.header.as_bytes();
         let payload = &self.payload[..len.min(self.payload.len())];
         let Some(request) =
             Request::decode_parts(&header[HEAD], &header[ARGS], payload, handler.setxattr_ext())
         else {
-            return Some((0, Verdict::Error(Errno::IO)));
+            return (0, Tried::Done(Verdict::Error(Errno::IO)));
         };
-        let verdict = match may_wait {
-            true => handler.handle(&request, reply),
-            false => handler.try_handle(&request, reply)?,
+        let tried = match attempt {
+            None => Tried::Done(handler.handle(&request, reply)),
+            Some(attempt) => handler.try_handle(&request, reply, attempt),
         };
         // The kernel takes the answer from where the slot has its payload.
         reply.gather();
-        Some((request.header.unique, verdict))
+        (request.header.unique, tried)
     }
 
     /// Puts the header of the answer in front of its payload, of which there are so many bytes.

@@ -5,11 +5,12 @@ use firnfs::inode::Kind;
 use firnfs::lfs::{Lfs, MkfsOptions, Options};
 use firnfs::store::Scope;
 use firnfs::vfs::{AtimeMode, Caller, NewNode};
-use firnfs_device::{Device, MemDevice};
+use firnfs_device::{Device, FileDevice, FileOptions, MemDevice};
 use firnfs_format::{InodeNo, TimeNs};
 use firnfs_manage::{format, open};
 use firnfs_sim::VirtualClock;
-use firnfs_volume::{Volume, never_waiting};
+use firnfs_volume::{Missing, Volume, attempt, never_waiting};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 const CALLER: Caller = Caller { uid: 0, gid: 0, umask: 0o022 };
@@ -108,6 +109,60 @@ fn a_write_that_would_wait_after_a_part_is_done_as_a_whole_by_who_may_wait() {
     let mut expected = before;
     expected[..new.len()].copy_from_slice(&new);
     assert!(content(&volume, ino) == expected);
+}
+
+/// What a thread that may not wait does with an image file: it has what is missing read, and tries again, each time a little further.
+#[test]
+fn operations_on_a_cold_volume_end_without_waiting_once_what_they_missed_has_been_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("image");
+    let device: Arc<dyn Device> =
+        Arc::new(FileDevice::create(&path, 64 << 20, &FileOptions::default()).unwrap());
+    let Some(mut reads) = device.own_reads() else {
+        eprintln!("SKIPPED: NOT TESTED: no io_uring here");
+        return;
+    };
+    format(&*device, &mkfs_options(64 << 20)).unwrap();
+    let volume = mount(&device, Options::default());
+    let names = |n: u64| format!("file {n}");
+    for n in 0..200 {
+        let ino = create(&volume, InodeNo::ROOT, &names(n), Kind::Regular);
+        volume.write_all(ino, 0, &pattern(n, 100_000), false).unwrap();
+    }
+    volume.close().unwrap();
+    drop(volume);
+    let volume = mount(&device, Options { cache_file_data: false, ..Options::default() });
+    let mut attempts = 0;
+    for n in (0..200).rev() {
+        let mut landed = Vec::new();
+        let mut read = vec![0; 30_000];
+        loop {
+            let operation = || {
+                let name = names(n);
+                let found = volume.run(|vfs, now| vfs.lookup(now, InodeNo::ROOT, name.as_bytes(), false))?;
+                let ino = found.ino;
+                volume.read(ino, 1000 * (n % 50), &mut read)
+            };
+            let (done, missing) = attempt(&landed, operation);
+            attempts += 1;
+            match done {
+                Ok(len) => break assert_eq!(len, read.len()),
+                Err(why) => assert!(why == FsError::WouldWait && !missing.is_empty(), "{why}, file {n}"),
+            }
+            let ranges: Vec<_> = missing.iter().map(Missing::range).collect();
+            let started = reads.start(&ranges);
+            let mut answers = HashMap::new();
+            while answers.len() < started.len() {
+                answers.extend(reads.landed());
+            }
+            for (name, missing) in started.iter().zip(&missing) {
+                landed.extend(volume.landed(missing, answers.remove(name).unwrap()));
+            }
+        }
+        let from = 1000 * (n as usize % 50);
+        assert!(read == pattern(n, 100_000)[from..from + 30_000], "file {n}");
+    }
+    assert!(attempts > 400, "{attempts}: they had to read");
 }
 
 #[test]

@@ -15,7 +15,7 @@ pub use freeze::Freeze;
 pub use promise::BackgroundPromise;
 
 use crate::lock_time::{LockTime, LockTimes};
-use crate::never_waiting;
+use crate::never_waiting::{self, Landed, Missing};
 use crate::reader::Reader;
 use crate::scattered::Scattered;
 use crate::stalls::{StallCount, Stalls};
@@ -28,7 +28,7 @@ use firnfs::store::content::{Content, ready_blocks};
 use firnfs::store::{Preparation, Prepared, Scope, StoreFacts, Ticket};
 use firnfs::vfs::{Frozen, Vfs};
 use firnfs::{FsError, Outcome, Stop};
-use firnfs_device::{Clock, Device};
+use firnfs_device::{Clock, Completion, Device, OwnReads};
 use firnfs_format::{InodeNo, TimeNs};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -146,6 +146,19 @@ impl<S: Engine> Volume<S> {
     /// The caller reads ahead by itself, as a kernel does above a mount: reads of 64 KiB or more start no others.
     pub fn leave_long_reads_alone(&self) {
         self.reader.leave_long_reads_alone();
+    }
+
+    /// Reads that the calling thread starts and is told of; see [`Device::own_reads`].
+    #[must_use]
+    pub fn own_reads(&self) -> Option<Box<dyn OwnReads>> {
+        self.device.as_ref()?.own_reads()
+    }
+
+    /// Takes up what became of a read that an operation would have waited for, for the next [`attempt`](crate::attempt). `None` if it failed: an
+    /// operation that may wait meets the error.
+    #[must_use]
+    pub fn landed(&self, missing: &Missing, completion: Completion) -> Option<Landed> {
+        self.reader.landed(missing, completion)
     }
 
     fn about_to_block(&self) {

@@ -12,12 +12,15 @@
 //! lane's ring, then the table of all reads (`table`); only the ring is held during a transfer.
 
 mod helpers;
+mod own;
 mod ring;
 mod table;
 
 use super::Target;
+use crate::own_reads::OwnReads;
 use crate::request::{Completion, Request, Tag};
 use helpers::Helpers;
+use own::OwnRing;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use ring::{Landed, Ring};
 use rustix::io::Errno;
@@ -72,6 +75,13 @@ impl Reads {
     /// How several reads are carried out now.
     pub(super) fn deep(&self) -> DeepReads {
         self.shared.table.lock().deep
+    }
+
+    /// Reads of a thread that waits for other things beside them, if the system has rings.
+    pub(super) fn own(&self) -> Option<Box<dyn OwnReads>> {
+        let has_rings = self.deep() == DeepReads::Ring;
+        let ring = has_rings.then(|| OwnRing::new(self.shared.target.clone()).ok()).flatten()?;
+        Some(Box::new(ring))
     }
 
     pub(super) fn submit(&self, request: Request) -> Tag {

@@ -16,7 +16,7 @@ use crate::request::Request;
 use io_uring::{IoUring, opcode, types};
 use rustix::io::Errno;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 
 /// Most reads under way in a ring.
@@ -94,6 +94,26 @@ impl Ring {
         }
     }
 
+    /// Starts the added reads.
+    ///
+    /// # Errors
+    /// The system refuses; see [`Ring::abandon`].
+    pub(super) fn submit_all(&mut self) -> io::Result<()> {
+        let uring = self.uring.as_mut().ok_or(Errno::BADF)?;
+        while !uring.submission().is_empty() {
+            match uring.submit() {
+                Err(e) if e.kind() != io::ErrorKind::Interrupted => return Err(e),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Of the ring itself; -1 once it failed.
+    pub(super) fn fd(&self) -> RawFd {
+        self.uring.as_ref().map_or(-1, IoUring::as_raw_fd)
+    }
+
     /// Starts the added reads and waits until at least one read has completed; some must be under way.
     ///
     /// # Errors
@@ -120,7 +140,8 @@ impl Ring {
         }
     }
 
-    fn reap(&mut self) -> Vec<Landed> {
+    /// What has completed by now.
+    pub(super) fn reap(&mut self) -> Vec<Landed> {
         let mut landed = Vec::new();
         for entry in self.uring.iter_mut().flat_map(IoUring::completion) {
             // The kernel completes each read once. A panic here would free buffers that it may still fill.

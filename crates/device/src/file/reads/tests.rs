@@ -302,3 +302,69 @@ fn a_device_may_be_dropped_while_reads_are_under_way() {
     // Rings and threads are gone too: they would hold the file.
     assert_eq!(Arc::strong_count(&target), 1);
 }
+
+/// Waits until something has landed, and takes it.
+fn landed(reads: &mut dyn OwnReads) -> Vec<(u64, Completion)> {
+    for _ in 0..10_000 {
+        let landed = reads.landed();
+        if !landed.is_empty() {
+            return landed;
+        }
+        std::thread::sleep(std::time::Duration::from_micros(100));
+    }
+    panic!("nothing has landed");
+}
+
+#[test]
+fn a_thread_has_reads_of_its_own_and_is_told_what_became_of_each() {
+    let reads = Reads::new(numbered(300), DeepReads::Ring);
+    let Some(mut own) = reads.own() else {
+        eprintln!("SKIPPED: NOT TESTED: no io_uring here");
+        return;
+    };
+    let room = own.room();
+    let ranges: Vec<(u64, u32)> = (0..room as u64).map(|n| (n * 3 * 4096, 4096)).collect();
+    let names = own.start(&ranges);
+    assert_eq!(own.room(), 0);
+    let mut found = std::collections::HashMap::new();
+    while found.len() < names.len() {
+        found.extend(landed(&mut *own).into_iter().map(|(name, read)| (name, read.unwrap().unwrap()[4095])));
+    }
+    assert!(names.iter().zip(0..).all(|(name, n)| found[name] == (n * 3) as u8));
+    assert_eq!(own.room(), room);
+    // Refused, and beyond the end of a file that became shorter.
+    reads.shared.target.file.set_len(100 * 4096).unwrap();
+    let names = own.start(&[(300 * 4096, 4096), (99 * 4096, 8192), (99 * 4096, 4096)]);
+    let mut found = std::collections::HashMap::new();
+    while found.len() < names.len() {
+        found.extend(landed(&mut *own));
+    }
+    let kind = |n: usize| found[&names[n]].as_ref().err().map(|error| error.kind);
+    assert_eq!([0, 1, 2].map(kind), [Some(FailureKind::OutOfRange), Some(FailureKind::Io), None]);
+    // No more memory than is allowed.
+    let reads = Reads::new(numbered(4096), DeepReads::Ring);
+    let mut own = reads.own().unwrap();
+    own.start(&[(0, 8 << 20)]);
+    assert_eq!(own.room(), 0);
+    assert_eq!(landed(&mut *own).len(), 1);
+    assert!(own.room() > 0);
+    // What is under way is waited for.
+    own.start(&[(0, 4096), (1 << 20, 4096)]);
+    drop(own);
+    assert!(Reads::new(numbered(1), DeepReads::Threads).own().is_none());
+}
+
+#[test]
+fn reads_of_a_ring_that_failed_are_done_at_once_and_no_more_are_taken() {
+    let Ok(mut own) = OwnRing::new(numbered(10)) else {
+        eprintln!("SKIPPED: NOT TESTED: no io_uring here");
+        return;
+    };
+    own.fail();
+    assert_eq!(own.room(), 0);
+    let names = own.start(&[(4096, 4096), (5 * 4096, 512)]);
+    let found: Vec<_> =
+        own.landed().into_iter().map(|(name, read)| (name, read.unwrap().unwrap()[0])).collect();
+    assert_eq!(found, [(names[0], 1), (names[1], 5)]);
+    assert_eq!(own.fd(), -1);
+}
