@@ -55,9 +55,7 @@ pub enum Neighbours {
 /// A run of reads.
 #[derive(Clone, Copy, Debug)]
 struct Stream {
-    /// Its last read, from where to where.
-    last: (u64, u64),
-    /// Where its reads have ended so far.
+    /// Where its last read ended.
     end: u64,
     /// Up to where it has been read ahead, or is being.
     covered: u64,
@@ -126,35 +124,22 @@ impl Streams {
         Ahead { before_bytes: 0, behind_bytes: stream.window_bytes }
     }
 
-    /// The stream that a read continues, or has continued before; otherwise the read begins one.
+    /// The stream that a read continues; otherwise the read begins one.
     fn go_on(&mut self, at_bytes: u64, end: u64) -> Option<&mut Stream> {
-        // A read that had to wait is carried out again: it is the same one.
-        let is_again = |s: &Stream| s.last == (at_bytes, end);
         let is_near = |s: &Stream| at_bytes.abs_diff(s.end) <= NEAR_BYTES;
-        let again = self.streams.iter().rposition(is_again);
-        let Some(found) = again.or_else(|| self.streams.iter().rposition(is_near)) else {
+        let Some(found) = self.streams.iter().rposition(is_near) else {
             if self.streams.len() >= STREAMS {
                 self.streams.pop_front();
             }
             let asked_bytes = end - at_bytes;
-            self.streams.push_back(Stream {
-                last: (at_bytes, end),
-                end,
-                covered: end,
-                asked_bytes,
-                window_bytes: 0,
-                hits: 0,
-            });
+            self.streams.push_back(Stream { end, covered: end, asked_bytes, window_bytes: 0, hits: 0 });
             return None;
         };
         let mut stream = self.streams.remove(found)?;
-        if again.is_none() {
-            stream.hits += 1;
-            stream.asked_bytes += end - at_bytes;
-            stream.last = (at_bytes, end);
-            // A read that goes back a little does not move the stream back.
-            stream.end = stream.end.max(end);
-        }
+        stream.hits += 1;
+        stream.asked_bytes += end - at_bytes;
+        // A read that goes back a little does not move the stream back.
+        stream.end = stream.end.max(end);
         self.streams.push_back(stream);
         self.streams.back_mut()
     }
@@ -196,25 +181,6 @@ mod tests {
             .map(|soon| u64::from(soon.len_bytes))
             .sum();
         assert!(ahead < reads * 8 * KIB / 10, "{ahead} bytes ahead of {}", reads * 8 * KIB);
-    }
-
-    #[test]
-    fn a_read_that_is_carried_out_again_counts_once() {
-        let (mut streams, mut state) = (Streams::default(), 7);
-        let mut once = Streams::default();
-        for n in 0..40_000 {
-            // Many near each other: pairs begin streams that a third read would continue.
-            let at = noise(&mut state) % 128 * 8 * KIB;
-            let (first, again) = (streams.note(at, 8 * KIB), streams.note(at, 8 * KIB));
-            assert_eq!((first, again), (once.note(at, 8 * KIB), None), "read {n}");
-            let at = (1 << 40) + noise(&mut state) % 128 * KIB;
-            let first = streams.note_record(at, KIB);
-            assert_eq!(
-                (first, streams.note_record(at, KIB)),
-                (once.note_record(at, KIB), first),
-                "record {n}"
-            );
-        }
     }
 
     #[test]
