@@ -39,28 +39,25 @@ pub(crate) struct Run {
 impl Run {
     /// The longest run of a plan, if it is long enough. `unit_bytes`: what the device reads at least.
     pub fn longest(plan: &ReadPlan, unit_bytes: u64) -> Option<Self> {
-        let (mut longest, mut run): (Option<Self>, Option<Self>) = (None, None);
+        let mut runs: Vec<Self> = Vec::new();
         let mut place = 0;
         for (index, piece) in plan.pieces.iter().enumerate() {
-            let is_longer = |run: &Self| longest.as_ref().is_none_or(|longest| longest.len() < run.len());
-            match whole_block(piece, unit_bytes) {
-                Some((at_bytes, len_bytes)) => {
-                    if !run.as_mut().is_some_and(|run| run.goes_on(at_bytes, len_bytes)) {
-                        let begins = Self {
-                            pieces: index..index + 1,
-                            place: place..place + len_bytes,
-                            at_bytes,
-                            stretches: vec![Stretch { gap_bytes: 0, len_bytes }],
-                        };
-                        longest = run.replace(begins).filter(is_longer).or(longest);
-                    }
+            if let Some((at_bytes, len_bytes)) = whole_block(piece, unit_bytes) {
+                let follows = |run: &mut Self| run.pieces.end == index && run.goes_on(at_bytes, len_bytes);
+                if !runs.last_mut().is_some_and(follows) {
+                    runs.push(Self {
+                        pieces: index..index + 1,
+                        place: place..place + len_bytes,
+                        at_bytes,
+                        stretches: vec![Stretch { gap_bytes: 0, len_bytes }],
+                    });
                 }
-                None => longest = run.take().filter(is_longer).or(longest),
             }
             place += piece.len_bytes();
         }
-        let is_longer = |run: &Self| longest.as_ref().is_none_or(|longest| longest.len() < run.len());
-        run.filter(is_longer).or(longest).filter(|run| run.len() >= RUN_MIN_BYTES)
+        let longest =
+            runs.into_iter().reduce(|longest, run| if run.len() > longest.len() { run } else { longest });
+        longest.filter(|run| run.len() >= RUN_MIN_BYTES)
     }
 
     fn len(&self) -> usize {
@@ -94,7 +91,7 @@ impl Run {
 
     /// Reads it to its place in `room`, which has the whole read.
     pub fn read(&self, device: &dyn Device, room: &mut [u8]) -> Result<(), FsError> {
-        let mut beside = AlignedBuf::zeroed(self.gaps_bytes());
+        let mut beside = AlignedBuf::scratch(self.gaps_bytes());
         let (mut beside, mut room) = (&mut beside[..], &mut room[self.place.clone()]);
         let mut parts = Vec::with_capacity(2 * self.stretches.len());
         for stretch in &self.stretches {

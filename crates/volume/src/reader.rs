@@ -464,7 +464,12 @@ impl Reader {
         let meanwhile = || landed = run.as_ref().map_or(Ok(()), &mut read_run);
         let blocks: Result<Vec<_>, _> = self.fetch_before(&fetches, 0, soon, meanwhile).into_iter().collect();
         let mut blocks = blocks?.into_iter();
-        landed?;
+        match landed {
+            Err(FsError::WouldWait) => return Err(FsError::WouldWait),
+            // What the device could not read may lie between the blocks.
+            Err(_) => return self.carry_out(plan, &mut []),
+            Ok(()) => {}
+        }
         let mut read = Scattered::default();
         for (at, piece) in plan.pieces.iter().enumerate() {
             match piece {

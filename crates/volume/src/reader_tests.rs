@@ -6,7 +6,7 @@ use firnfs::FsError;
 use firnfs::engine::{Unverified, Verify};
 use firnfs::fetch::{Ahead, Fetch, Fetched, Soon, Token};
 use firnfs::store::{Buf, Piece, ReadPlan};
-use firnfs_device::{AlignedBuf, CountingDevice, Device, MemDevice};
+use firnfs_device::{AlignedBuf, Completion, CountingDevice, Device, Geometry, MemDevice, Request, Tag};
 use std::sync::Arc;
 
 #[test]
@@ -252,4 +252,52 @@ fn an_attempt_that_needs_more_than_reads_names_none_of_them() {
     let reader = Reader::new(Some(shared), Arc::new(Unverified), Arc::default());
     let (answers, missing) = attempt(&[], || reader.fetch_all(&[fetch(3, 1)]));
     assert!(would_wait(&answers[0]) && missing.is_empty());
+}
+
+/// A device of which one sector cannot be read.
+struct Scratched(MemDevice, u64);
+
+impl Device for Scratched {
+    fn geometry(&self) -> Geometry {
+        self.0.geometry()
+    }
+    fn submit(&self, request: Request) -> Tag {
+        let begins = request.at_bytes();
+        let hits = begins <= self.1 && self.1 < begins + request.len_bytes();
+        // Beyond the end, which the device refuses.
+        let beyond = Request::Read { at_bytes: self.geometry().size_bytes, len_bytes: 512 };
+        self.0.submit(if hits { beyond } else { request })
+    }
+    fn wait(&self, tag: Tag) -> Completion {
+        self.0.wait(tag)
+    }
+    fn describe(&self) -> Arc<str> {
+        self.0.describe()
+    }
+}
+
+#[test]
+fn a_sector_that_cannot_be_read_between_the_blocks_of_a_long_read_harms_none_of_them() {
+    let memory = MemDevice::new(1 << 20);
+    memory.write(0, Arc::new(AlignedBuf::copy_of(&vec![1; 1 << 20]))).unwrap();
+    let stored = |at_bytes| Piece::Stored {
+        token: Token::of([1, 0, 0, 0, 0]),
+        at_bytes,
+        stored_bytes: 4096,
+        start: 0,
+        len_bytes: 4096,
+    };
+    let behind = 16 * 4096 + 1024;
+    let pieces = (0..16).map(|n| stored(n * 4096)).chain((0..4).map(|n| stored(behind + n * 4096))).collect();
+    let plan = ReadPlan { pieces, ..ReadPlan::default() };
+    let mut room = AlignedBuf::zeroed(plan.len_bytes());
+    let scratched = |memory, at_bytes| {
+        Reader::new(Some(Arc::new(Scratched(memory, at_bytes))), Arc::new(FirstWord), Arc::default())
+    };
+    let read = scratched(memory, 16 * 4096 + 512).carry_out(&plan, &mut room).unwrap();
+    assert!(read.slices(&room).all(|bytes| bytes.iter().all(|&byte| byte == 1)));
+    assert_eq!(read.len_bytes(), plan.len_bytes());
+    let memory = MemDevice::new(1 << 20);
+    memory.write(0, Arc::new(AlignedBuf::copy_of(&vec![1; 1 << 20]))).unwrap();
+    scratched(memory, 3 * 4096).carry_out(&plan, &mut room).unwrap_err();
 }

@@ -2,7 +2,8 @@
 //!
 //! The buffer holds only the payload; the transport sends the header first. Its capacity bounds every answer: reads
 //! and directory listings never exceed what the handshake agreed on. What was read from a file stays where it lies in memory: a
-//! transport that can send many pieces sends those, others have it copied into the buffer ([`Reply::gather`]).
+//! transport that can send many pieces sends those, others have it copied into the buffer ([`Reply::gather`]), as far as
+//! it was not read there.
 
 use super::abi;
 use firnfs::inode::Kind;

@@ -1,6 +1,6 @@
 //! `Volume`: an open volume, for callers that may block. `waiting` says why callers wait, `events` how they wait, `background`
 //! does the background work, and `promise` settles which thread does it. `freeze` holds changes while the image is copied,
-//! `direct` writes beside the core and has the fence, `quotas` counts quotas in steps.
+//! `reading` reads content, `direct` writes beside the core and has the fence, `quotas` counts quotas in steps.
 
 mod background;
 mod direct;
@@ -8,6 +8,7 @@ mod events;
 mod freeze;
 mod promise;
 mod quotas;
+mod reading;
 mod waiting;
 
 pub use direct::DirectWrites;
@@ -15,9 +16,8 @@ pub use freeze::Freeze;
 pub use promise::BackgroundPromise;
 
 use crate::lock_time::{LockTime, LockTimes};
-use crate::never_waiting::{self, Landed, Missing};
+use crate::never_waiting;
 use crate::reader::Reader;
-use crate::scattered::Scattered;
 use crate::stalls::{StallCount, Stalls};
 use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 use crate::sync::{Condvar, Mutex, MutexGuard};
@@ -28,7 +28,7 @@ use firnfs::store::content::{Content, ready_blocks};
 use firnfs::store::{Preparation, Prepared, Scope, StoreFacts, Ticket};
 use firnfs::vfs::{Frozen, Vfs};
 use firnfs::{FsError, Outcome, Stop};
-use firnfs_device::{Clock, Completion, Device, OwnReads};
+use firnfs_device::{Clock, Device};
 use firnfs_format::{InodeNo, TimeNs};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -148,19 +148,6 @@ impl<S: Engine> Volume<S> {
         self.reader.leave_long_reads_alone();
     }
 
-    /// Reads that the calling thread starts and is told of; see [`Device::own_reads`].
-    #[must_use]
-    pub fn own_reads(&self) -> Option<Box<dyn OwnReads>> {
-        self.device.as_ref()?.own_reads()
-    }
-
-    /// Takes up what became of a read that an operation would have waited for, for the next [`attempt`](crate::attempt). `None` if it failed: an
-    /// operation that may wait meets the error.
-    #[must_use]
-    pub fn landed(&self, missing: &Missing, completion: Completion) -> Option<Landed> {
-        self.reader.landed(missing, completion)
-    }
-
     fn about_to_block(&self) {
         debug_assert_eq!(never_waiting::ask(), Ok(()), "a thread that may not wait is about to");
         if let Some(hook) = self.before_blocking.get() {
@@ -266,97 +253,6 @@ impl<S: Engine> Volume<S> {
             self.awake_by_ns.store(i64::MIN, Ordering::Relaxed);
         }
         oversleeps
-    }
-
-    /// Reads bytes of the device; does not verify them.
-    ///
-    /// # Errors
-    /// `Io`.
-    pub fn read_raw(&self, at_bytes: u64, len_bytes: u64) -> Result<Vec<u8>, FsError> {
-        self.reader.exact(at_bytes, len_bytes)
-    }
-
-    /// Reads into `out`; returns how much (less than asked for only at the end of the file).
-    ///
-    /// # Errors
-    /// `Corrupt`, `Io`, and those of `Vfs::read`.
-    pub fn read(&self, ino: InodeNo, at_bytes: u64, out: &mut [u8]) -> Result<usize, FsError> {
-        let mut done = 0;
-        self.read_parts(ino, at_bytes, out.len(), &mut [], |part| {
-            part.copy_to(&mut out[done..]);
-            done += part.len_bytes();
-        })?;
-        Ok(done)
-    }
-
-    /// Reads so many bytes (fewer only at the end of the file), and leaves them where they lie in memory. Those that are only on the device
-    /// may be read into `room`, if it is as long.
-    ///
-    /// # Errors
-    /// As [`Volume::read`].
-    pub fn read_scattered(
-        &self,
-        ino: InodeNo,
-        at_bytes: u64,
-        len_bytes: usize,
-        room: &mut [u8],
-    ) -> Result<Scattered, FsError> {
-        let mut read = Scattered::default();
-        self.read_parts(ino, at_bytes, len_bytes, room, |part| read.append(part))?;
-        Ok(read)
-    }
-
-    /// Reads in parts, each as long as one plan covers.
-    fn read_parts(
-        &self,
-        ino: InodeNo,
-        at_bytes: u64,
-        len_bytes: usize,
-        room: &mut [u8],
-        mut take: impl FnMut(Scattered),
-    ) -> Result<(), FsError> {
-        let part_bytes = usize::try_from(self.facts.read_max_bytes).unwrap_or(usize::MAX);
-        let mut done = 0_usize;
-        loop {
-            let wanted = part_bytes.min(len_bytes - done);
-            let part = self.read_part(
-                ino,
-                at_bytes.saturating_add(done as u64),
-                wanted as u64,
-                room.get_mut(done..).unwrap_or_default(),
-            )?;
-            let have = part.len_bytes();
-            take(part);
-            done += have;
-            // Reading nothing tells whether the file can be read.
-            if have < wanted || done == len_bytes {
-                return Ok(());
-            }
-        }
-    }
-
-    /// A read that one plan covers.
-    fn read_part(
-        &self,
-        ino: InodeNo,
-        at_bytes: u64,
-        len_bytes: u64,
-        room: &mut [u8],
-    ) -> Result<Scattered, FsError> {
-        let plan = self.run(|vfs, now| {
-            let plan = vfs.read(now, ino, at_bytes, len_bytes)?;
-            if plan.pin != 0 {
-                self.reading_begun();
-            }
-            Ok(plan)
-        })?;
-        let result = self.reader.carry_out(&plan, room);
-        if plan.pin != 0 {
-            let mut core = self.core.lock();
-            let is_awaited = core.store_mut().unpin(plan.pin);
-            self.reading_done(core, is_awaited);
-        }
-        result
     }
 
     /// Writes `bytes`; returns how many were written. As with write(2), the count is short if an error other than `WouldWait` came after

@@ -8,8 +8,9 @@
 //! * a few helper threads (`helpers`), where the system has no io_uring or forbids it, as containers often do. The waiter does
 //!   its part of the reads meanwhile.
 //!
-//! A thread that waits for other things beside its reads has a ring to itself (`own`). Rings and threads are created when they are first needed. Measured: `docs/decisions/0113-reads-at-depth.md`. Lock order: a
-//! lane's ring, then the table of all reads (`table`); only the ring is held during a transfer.
+//! A thread that waits for other things beside its reads has a ring to itself (`own`). Rings and threads are created when they are
+//! first needed. Measured: `docs/decisions/0113-reads-at-depth.md`. Lock order: a lane's ring, then the table of all reads (`table`);
+//! only the ring is held during a transfer.
 
 mod helpers;
 mod own;
