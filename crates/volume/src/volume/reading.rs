@@ -14,14 +14,14 @@ use firnfs_device::{Completion, OwnReads};
 use firnfs_format::InodeNo;
 
 impl<S: Engine> Volume<S> {
-    /// Reads that the calling thread starts and is told of; see [`Device::own_reads`].
+    /// Reads that the calling thread starts and is told of; see [`firnfs_device::Device::own_reads`].
     #[must_use]
     pub fn own_reads(&self) -> Option<Box<dyn OwnReads>> {
         self.device.as_ref()?.own_reads()
     }
 
-    /// Takes up what became of a read that an operation would have waited for, for the next [`attempt`](crate::attempt). `None` if it failed: an
-    /// operation that may wait meets the error.
+    /// Takes up what became of a read that an operation would have waited for, for the next [`attempt`](crate::attempt).
+    /// `None` if it failed: an operation that may wait meets the error.
     #[must_use]
     pub fn landed(&self, missing: &Missing, completion: Completion) -> Option<Landed> {
         self.reader.landed(missing, completion)
