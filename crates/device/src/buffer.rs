@@ -134,6 +134,15 @@ impl AlignedBuf {
         Self { raw, start, len, class, is_used, shared: None }
     }
 
+    /// A buffer of `len` zero bytes that begins at a multiple of `align_bytes`, a power of two. Its memory is new, and no other buffer
+    /// gets it afterwards.
+    #[must_use]
+    pub fn zeroed_at_multiple(len: usize, align_bytes: usize) -> Self {
+        let raw = vec![0; len + align_bytes];
+        let start = raw.as_ptr().align_offset(align_bytes);
+        Self { raw, start, len, class: None, is_used: false, shared: None }
+    }
+
     /// A buffer that shows the bytes of another one, without a copy.
     #[must_use]
     pub fn sharing(shared: Arc<Self>) -> Self {

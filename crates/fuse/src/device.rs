@@ -8,6 +8,7 @@
 //! handshake.
 
 use crate::adapter::{Handler, MAX_WRITE_BYTES, Notifier, Verdict};
+use crate::huge_pages;
 use crate::lead::{Lead, about_to_block};
 use crate::wakeful::{PAUSE, Wakeful};
 use crate::wire::abi::{NOTIFY_INVAL_INODE, NotifyInvalInode, OutHeader, init};
@@ -31,6 +32,9 @@ const REQUEST_EXTRA_BYTES: usize = 8192;
 /// Most workers at a time, so also most requests that wait while others are served. Each has 2 MiB of address space, of which it
 /// uses as much as its largest request and reply.
 const MAX_WORKERS: usize = 256;
+
+/// Most workers whose replies lie in huge pages: more than the requests that a program which reads one file has under way.
+const HUGE_WORKERS: usize = 8;
 
 /// Most pieces that writev(2) takes (`UIO_MAXIOV`).
 const PIECES_MAX: usize = 1024;
@@ -277,6 +281,10 @@ impl Pool<'_> {
 
     fn work<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) -> Result<(), TransportError> {
         let mut worker = Worker::new(self.transport, self.handler);
+        // One that can be told to end serves the past, or what does not come over io_uring.
+        if self.stop.is_none() && self.alive.load(Ordering::SeqCst) <= HUGE_WORKERS {
+            worker.reply = Reply::over(huge_pages::zeroed(MAX_WRITE_BYTES as usize));
+        }
         loop {
             if !self.becomes_idle() || !self.comes_to_lead() {
                 return Ok(());

@@ -5,7 +5,8 @@
 //! the caller's; on virtual machines such a wake-up costs several times as much as a whole request. If only one worker
 //! waits, caller and worker settle on one processor and take turns. A worker that is about to wait for the device or for
 //! another thread ([`about_to_block`]) passes the lead on first, so it delays nobody; it answers its request and then
-//! queues up to lead again. Measured: `docs/decisions/0006-leader-and-followers.md`.
+//! queues up to lead again. Measured: `docs/decisions/0006-leader-and-followers.md`. Threads that carry out requests of the other transport
+//! begin one after the other in the same way (`uring::pool`).
 
 use parking_lot::{Condvar, Mutex};
 use std::cell::RefCell;
@@ -19,9 +20,25 @@ pub struct Lead {
     free: Condvar,
 }
 
+/// What one thread at a time has, and passes on before it waits.
+pub(crate) trait Baton {
+    /// Somebody else may have it.
+    fn pass_on(&self);
+}
+
 thread_local! {
-    /// The lead that this thread holds.
-    static HELD: RefCell<Option<Arc<Lead>>> = const { RefCell::new(None) };
+    /// What this thread holds.
+    static HELD: RefCell<Option<Arc<dyn Baton>>> = const { RefCell::new(None) };
+}
+
+/// This thread holds it now.
+pub(crate) fn hold(baton: Arc<dyn Baton>) {
+    HELD.set(Some(baton));
+}
+
+/// This thread does not hold it any more. False: it has passed it on.
+pub(crate) fn put_down() -> bool {
+    HELD.take().is_some()
 }
 
 impl Lead {
@@ -43,16 +60,22 @@ impl Lead {
             return false;
         }
         *taken = true;
-        HELD.set(Some(self.clone()));
+        hold(self.clone());
         true
     }
 }
 
-/// Call this before waiting for anything but the kernel's next request: passes the lead on, if this thread has it.
+impl Baton for Lead {
+    fn pass_on(&self) {
+        *self.taken.lock() = false;
+        self.free.notify_one();
+    }
+}
+
+/// Call this before waiting for anything but the kernel's next request: passes on what this thread holds.
 pub fn about_to_block() {
-    if let Some(lead) = HELD.take() {
-        *lead.taken.lock() = false;
-        lead.free.notify_one();
+    if let Some(baton) = HELD.take() {
+        baton.pass_on();
     }
 }
 

@@ -7,16 +7,17 @@
 //!   such as an fsync makes, need not wait for a thread to wake.
 //! * A flush is fdatasync(2). It runs in `wait` and blocks no other request: it covers the writes that completed before
 //!   it, as the [`Device`] contract says, and does not wait for others that are still under way.
-//! * A read into several buffers is one call (preadv), on the calling thread.
+//! * A read into several buffers is one call (preadv), on the calling thread; see `long_reads`.
 //! * A write in pieces is one call (pwritev; more calls beyond 1024 pieces), without a copy, if each piece lies on the device's logical blocks as O_DIRECT demands.
 //! * Transfers that come back short are continued until the system reports a reason; the end of a truncated file is an
 //!   error that names the place.
 //!
-//! `open` opens and locks the file and finds its sizes, `reads` and `writers` carry requests out, `rotational` says whether the
+//! `open` opens and locks the file and finds its sizes, `reads` and `writers` carry requests out, `long_reads` says when long ones go to the device, `rotational` says whether the
 //! disk has a head.
 //!
 //! Callers: `firn` and every adapter, through [`FileDevice::open`] and [`FileDevice::create`].
 
+mod long_reads;
 mod open;
 mod reads;
 mod rotational;
@@ -31,6 +32,7 @@ use crate::error::{DeviceError, FailureKind};
 use crate::own_reads::OwnReads;
 use crate::request::{Completion, Geometry, Request, Tag};
 use crate::write_data::WriteData;
+use long_reads::LongReads;
 use reads::Reads;
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
@@ -47,6 +49,7 @@ pub struct FileDevice {
     target: Arc<Target>,
     /// Their tags are odd; those of `writers` are even.
     reads: Reads,
+    long_reads: LongReads,
     writers: Writers,
     buffered_because: Option<String>,
 }
@@ -108,7 +111,8 @@ impl FileDevice {
         let threads = if target.read_only { 0 } else { options.writer_threads };
         let writers = Writers::start(target.clone(), threads);
         let reads = Reads::new(target.clone(), options.deep_reads);
-        Self { target, reads, writers, buffered_because: opened.buffered_because }
+        let buffered_because = opened.buffered_because;
+        Self { target, reads, long_reads: LongReads::default(), writers, buffered_because }
     }
 }
 
@@ -138,6 +142,7 @@ impl Device for FileDevice {
         let len_bytes = parts.iter().map(|part| part.len()).sum::<usize>() as u32;
         let request = Request::Read { at_bytes, len_bytes };
         self.target.geometry().check(&request, &self.target.name)?;
+        let _under_way = self.long_reads.begin(len_bytes.into());
         self.target.read_slices(&request, parts)
     }
     fn own_reads(&self) -> Option<Box<dyn OwnReads>> {

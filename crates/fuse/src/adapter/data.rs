@@ -22,10 +22,8 @@ const COPY_MAX_BYTES: u64 = 64 << 20;
 impl<S: Engine> Adapter<S> {
     pub(super) fn read(&self, ino: InodeNo, offset: u64, size: u32, reply: &mut Reply) -> Handled {
         let len_bytes = (size as usize).min(reply.capacity_bytes());
-        // The other transport hands on many pieces, so they may stay where they lie.
-        let room = if self.is_over_uring() { reply.room(len_bytes) } else { &mut [] };
-        let read =
-            self.volume.read_scattered(ino, offset, len_bytes, room).map_err(|e| log_errno("read", &e))?;
+        let read = self.volume.read_scattered(ino, offset, len_bytes, reply.room(len_bytes));
+        let read = read.map_err(|e| log_errno("read", &e))?;
         reply.put_read(read);
         Ok(())
     }

@@ -184,7 +184,8 @@ fn a_surplus_worker_is_given_back_after_a_while_and_the_mount_goes_on() {
         let spare = AtomicUsize::new(8);
         std::thread::scope(|scope| {
             let pool = Pool::new(&transport, &Slow, 1, &spare);
-            let served = scope.spawn(move || Pool { kept: Duration::from_millis(100), ..pool }.serve());
+            // Longer than both requests take if they come one after the other.
+            let served = scope.spawn(move || Pool { kept: Duration::from_millis(500), ..pool }.serve());
             (0..2).for_each(|n| send(&kernel, request, n));
             assert_eq!(receive(&kernel).0 + receive(&kernel).0, 1);
             assert!(spare.load(Ordering::SeqCst) < 8);

@@ -200,7 +200,7 @@ mod tests {
     }
 
     fn trial(at: usize) -> Trial {
-        Trial::new(at, Slot::new(4096))
+        Trial::new(at, Slot::new(AlignedBuf::zeroed(4096)))
     }
 
     #[test]

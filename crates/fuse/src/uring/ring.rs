@@ -1,4 +1,5 @@
-//! `QueueRing`: the io_uring(7) of one queue of requests. This file holds the only `unsafe` code of the crate.
+//! `QueueRing`: the io_uring(7) of one queue of requests. This file and `huge_pages` hold the only `unsafe` code of
+//! the crate.
 //!
 //! The kernel knows each [`Slot`] by the addresses of its two buffers, which it fills with a request at any moment between the
 //! slot's registration (or the commit of its last answer) and the completion that says so. During that time the ring owns the
@@ -10,8 +11,10 @@
 )]
 
 use super::slot::Slot;
+use crate::huge_pages;
 use crate::wire::abi::RingCommand;
 use crate::wire::abi::ring::{CMD_COMMIT_AND_FETCH, CMD_REGISTER, HEADER_BYTES};
+use firnfs_device::AlignedBuf;
 use io_uring::squeue::Entry128;
 use io_uring::{IoUring, cqueue, opcode, types};
 use rustix::event::EventfdFlags;
@@ -28,6 +31,11 @@ const LANDED: u64 = u64::MAX - 1;
 /// Buffers of a slot, as the kernel wants to be told of them.
 const BUFFERS: u32 = 2;
 const PAGE_BYTES: usize = 4096;
+/// Slots of a queue whose payload lies in huge pages: more than the requests that a program which reads one file has under way. The kernel takes
+/// first the slot that was offered last, so these are the last ones.
+const HUGE_SLOTS: usize = 8;
+/// Shorter payloads have few pages anyway.
+const HUGE_MIN_BYTES: usize = 256 << 10;
 /// Where the number of buffers is in a submission entry, in units of four bytes (`io_uring_sqe::len`).
 const LEN_AT_WORD: usize = 6;
 
@@ -93,7 +101,16 @@ impl QueueRing {
             .setup_defer_taskrun()
             .build(slots as u32 + 2)?;
         let event = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let slots = (0..slots).map(|_| Place::Here(Slot::new(payload_bytes))).collect();
+        let huge_slots = if payload_bytes < HUGE_MIN_BYTES { 0 } else { HUGE_SLOTS };
+        let usual_slots = slots.saturating_sub(huge_slots);
+        let payload = |at| {
+            if at < usual_slots {
+                AlignedBuf::zeroed(payload_bytes)
+            } else {
+                huge_pages::zeroed(payload_bytes)
+            }
+        };
+        let slots = (0..slots).map(|at| Place::Here(Slot::new(payload(at)))).collect();
         Ok(Self { uring, slots, number, fuse, waker: Arc::new(Waker(event)), watched: None })
     }
 

@@ -39,9 +39,9 @@ pub(super) fn reply_beside() -> Reply {
 }
 
 impl Slot {
-    /// For requests and answers of at most so many bytes beside their headers. The memory is used only as far as they need it.
-    pub fn new(payload_bytes: usize) -> Self {
-        Self { header: vec![0; HEADER_BYTES / 8], payload: AlignedBuf::zeroed(payload_bytes) }
+    /// For requests and answers with as many bytes beside their headers as this memory has. It is used only as far as they need it.
+    pub fn new(payload: AlignedBuf) -> Self {
+        Self { header: vec![0; HEADER_BYTES / 8], payload }
     }
 
     /// Both buffers.
