@@ -29,11 +29,15 @@ use zerocopy::IntoBytes;
 /// Room in a request buffer beyond the data of the largest WRITE, in bytes: headers, and names of other requests.
 const REQUEST_EXTRA_BYTES: usize = 8192;
 
+/// Room in a reply buffer.
+const REPLY_BYTES: usize = MAX_WRITE_BYTES as usize;
+
 /// Most workers at a time, so also most requests that wait while others are served. Each has 2 MiB of address space, of which it
-/// uses as much as its largest request and reply.
+/// uses as much as its largest request and reply, unless it is one of [`HUGE_WORKERS`].
 const MAX_WORKERS: usize = 256;
 
-/// Most workers whose replies lie in huge pages: more than the requests that a program which reads one file has under way.
+/// Most workers whose replies lie in huge pages, of which each takes 2 MiB once it is used: more than the requests that a program which reads
+/// one file has under way.
 const HUGE_WORKERS: usize = 8;
 
 /// Most pieces that writev(2) takes (`UIO_MAXIOV`).
@@ -101,7 +105,7 @@ impl DeviceTransport {
     /// # Errors
     /// The kernel's protocol is unusable, or the mount is gone.
     pub fn handshake(&self, handler: &dyn Handler, offers_uring: bool) -> Result<bool, TransportError> {
-        let mut worker = Worker::new(self, handler);
+        let mut worker = Worker::new(self, handler, Reply::new(REPLY_BYTES));
         worker.offers_uring = offers_uring;
         loop {
             let Some(len) = worker.next_message()? else {
@@ -152,7 +156,7 @@ impl DeviceTransport {
     /// Reading failed.
     pub(crate) fn serve_beside(&self, handler: &dyn Handler, stop: &OwnedFd) -> Result<(), TransportError> {
         self.never_wait_in_read()?;
-        let mut worker = Worker::new(self, handler);
+        let mut worker = Worker::new(self, handler, Reply::new(REPLY_BYTES));
         while let Some(len) = worker.next_message_until(stop)? {
             if matches!(worker.answer(len)?, Answered::Last) {
                 break;
@@ -280,11 +284,11 @@ impl Pool<'_> {
     }
 
     fn work<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) -> Result<(), TransportError> {
-        let mut worker = Worker::new(self.transport, self.handler);
-        // One that can be told to end serves the past, or what does not come over io_uring.
-        if self.stop.is_none() && self.alive.load(Ordering::SeqCst) <= HUGE_WORKERS {
-            worker.reply = Reply::over(huge_pages::zeroed(MAX_WRITE_BYTES as usize));
-        }
+        // Workers that can be told to end serve the past, or what does not come over io_uring.
+        let is_huge = self.stop.is_none() && self.alive.load(Ordering::SeqCst) <= HUGE_WORKERS;
+        let reply =
+            if is_huge { Reply::over(huge_pages::zeroed(REPLY_BYTES)) } else { Reply::new(REPLY_BYTES) };
+        let mut worker = Worker::new(self.transport, self.handler, reply);
         loop {
             if !self.becomes_idle() || !self.comes_to_lead() {
                 return Ok(());
@@ -387,12 +391,12 @@ struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    fn new(transport: &'a DeviceTransport, handler: &'a dyn Handler) -> Self {
+    fn new(transport: &'a DeviceTransport, handler: &'a dyn Handler, reply: Reply) -> Self {
         Self {
             fd: &transport.fd,
             handler,
             request: vec![0; MAX_WRITE_BYTES as usize + REQUEST_EXTRA_BYTES],
-            reply: Reply::new(MAX_WRITE_BYTES as usize),
+            reply,
             offers_uring: false,
             has_agreed_on_uring: false,
         }

@@ -472,3 +472,35 @@ fn what_cannot_be_had_is_refused_by_name() {
     assert!(line.contains("io_uring"), "{line}");
     assert!(!line.contains('\n'), "{line}");
 }
+
+/// What the daemon uses of the memory for which it has asked for huge pages, whether it got them or not, in KiB.
+fn used_of_huge_kib(mount: &Mount) -> u64 {
+    let maps = format!("/proc/{}/smaps", mount.daemon_pid().as_raw_nonzero());
+    let (mut used, mut of_mapping) = (0, 0);
+    for line in fs::read_to_string(maps).unwrap().lines() {
+        if let Some(kib) = line.strip_prefix("Rss:") {
+            of_mapping = kib.trim().trim_end_matches(" kB").parse().unwrap();
+        } else if line.starts_with("VmFlags:") && line.split_whitespace().any(|flag| flag == "hg") {
+            used += of_mapping;
+        }
+    }
+    used
+}
+
+#[test]
+fn a_large_file_is_read_into_huge_pages() {
+    if !can_mount() || !Path::new("/sys/kernel/mm/transparent_hugepage").exists() {
+        return;
+    }
+    for transport in transports() {
+        let mount = mount(Kind::Image, transport);
+        let content = pattern(3, 16 << 20);
+        write_synced(&mount.path("large"), &content);
+        mount.umount();
+        mount.mount_image(&["--transport", transport]);
+        assert!(fs::read(mount.path("large")).unwrap() == content);
+        // Over io_uring few slots have such pages; the kernel has to take those.
+        let used_kib = used_of_huge_kib(&mount);
+        assert!(used_kib >= 1024, "{transport}: {used_kib} KiB");
+    }
+}

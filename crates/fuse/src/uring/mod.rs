@@ -39,6 +39,10 @@ const POSSIBLE: &str = "/sys/devices/system/cpu/possible";
 const SLOTS: usize = 1024;
 /// Whether the administrator has switched it on: `Y`.
 const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
+/// Slots of all queues together whose payload lies in huge pages: each takes 2 MiB once it is used, so they are bounded.
+const HUGE_SLOTS: usize = 32;
+/// Most of a queue: more than the requests that a program which reads one file has under way.
+const QUEUE_HUGE_SLOTS_MAX: usize = 8;
 /// Fewest and most slots of a queue. One more request than that, all of callers on one processor, waits until another is answered.
 const QUEUE_SLOTS: std::ops::RangeInclusive<usize> = 32..=128;
 
@@ -115,7 +119,7 @@ impl UringTransport {
 
     fn with_payload(fuse: &Arc<OwnedFd>, payload_bytes: usize) -> std::io::Result<Self> {
         let processors = processors()?;
-        let slots = slots_of_a_queue(processors.into());
+        let slots = (slots_of_a_queue(processors.into()), huge_slots_of_a_queue(processors.into()));
         let queue = |number| QueueRing::new(fuse.clone(), number, slots, payload_bytes);
         Ok(Self { rings: (0..processors).map(queue).collect::<Result<_, _>>()? })
     }
@@ -322,6 +326,11 @@ pub fn is_switched_on() -> bool {
 /// that wait. They cannot be added when they are needed: the kernel gives a new slot none of the requests that are already queued.
 fn slots_of_a_queue(processors: usize) -> usize {
     (SLOTS / processors.max(1)).clamp(*QUEUE_SLOTS.start(), *QUEUE_SLOTS.end())
+}
+
+/// None if there are more processors than huge pages.
+fn huge_slots_of_a_queue(processors: usize) -> usize {
+    (HUGE_SLOTS / processors.max(1)).min(QUEUE_HUGE_SLOTS_MAX)
 }
 
 /// How many processors there may ever be.

@@ -31,9 +31,6 @@ const LANDED: u64 = u64::MAX - 1;
 /// Buffers of a slot, as the kernel wants to be told of them.
 const BUFFERS: u32 = 2;
 const PAGE_BYTES: usize = 4096;
-/// Slots of a queue whose payload lies in huge pages: more than the requests that a program which reads one file has under way. The kernel takes
-/// first the slot that was offered last, so these are the last ones.
-const HUGE_SLOTS: usize = 8;
 /// Shorter payloads have few pages anyway.
 const HUGE_MIN_BYTES: usize = 256 << 10;
 /// Where the number of buffers is in a submission entry, in units of four bytes (`io_uring_sqe::len`).
@@ -89,11 +86,17 @@ pub(super) struct QueueRing {
 }
 
 impl QueueRing {
-    /// A queue of so many slots with payloads of at most that many bytes. Nothing is registered yet.
+    /// A queue of so many slots with payloads of at most that many bytes, some of them in huge pages: those that are offered last, which the
+    /// kernel takes first. Nothing is registered yet.
     ///
     /// # Errors
     /// The kernel has no io_uring, refuses it, or lacks a resource.
-    pub fn new(fuse: Arc<OwnedFd>, number: u16, slots: usize, payload_bytes: usize) -> io::Result<Self> {
+    pub fn new(
+        fuse: Arc<OwnedFd>,
+        number: u16,
+        (slots, huge_slots): (usize, usize),
+        payload_bytes: usize,
+    ) -> io::Result<Self> {
         // One thread alone uses it, and takes what has come when it waits: nobody interrupts it, or another processor.
         let uring = IoUring::<Entry128, cqueue::Entry>::builder()
             .setup_r_disabled()
@@ -101,7 +104,7 @@ impl QueueRing {
             .setup_defer_taskrun()
             .build(slots as u32 + 2)?;
         let event = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let huge_slots = if payload_bytes < HUGE_MIN_BYTES { 0 } else { HUGE_SLOTS };
+        let huge_slots = if payload_bytes < HUGE_MIN_BYTES { 0 } else { huge_slots };
         let usual_slots = slots.saturating_sub(huge_slots);
         let payload = |at| {
             if at < usual_slots {
@@ -162,7 +165,7 @@ impl QueueRing {
     /// # Errors
     /// The kernel could not be asked.
     pub fn refuse_all(fuse: Arc<OwnedFd>) -> io::Result<()> {
-        let mut none = Self::new(fuse, u16::MAX, 1, PAGE_BYTES)?;
+        let mut none = Self::new(fuse, u16::MAX, (1, 0), PAGE_BYTES)?;
         none.register(&mut Vec::new())
             .err()
             .map(drop)

@@ -7,6 +7,7 @@ use std::process::Command;
 #[test]
 fn many_processors_share_the_slots_but_each_queue_has_enough_of_them() {
     assert_eq!([1, 2, 4, 8, 16, 64, 1024].map(slots_of_a_queue), [128, 128, 128, 128, 64, 32, 32]);
+    assert_eq!([1, 2, 4, 8, 16, 32, 64].map(huge_slots_of_a_queue), [8, 8, 8, 4, 2, 1, 0]);
 }
 
 #[test]
