@@ -11,10 +11,12 @@ use firnfs::engine::Engine;
 use firnfs::lfs::Lfs;
 use firnfs::store::Scope;
 use firnfs::vfs::{Allocate, SetAttr, SetTime};
+use firnfs_device::AlignedBuf;
 use firnfs_format::InodeNo;
 use std::fmt;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// An open file with a position, as [`std::fs::File`]; opened by [`File::open`], [`File::create`] or [`OpenOptions`].
 ///
@@ -101,6 +103,20 @@ impl<S: Engine> File<S> {
         volume
             .write_for(self.fs.is_exempt(), self.ino, at_bytes, bytes, self.kills_set_id())
             .map_err(io_error)
+    }
+
+    /// [`File::write_at`] of all of a buffer. If the volume keeps nothing that it has written in memory (`cache_file_data` off in [`FsOptions`](crate::FsOptions)),
+    /// the whole blocks in the buffer are not copied: the volume holds the buffer until they are on the device.
+    ///
+    /// # Errors
+    /// As [`File::write_at`].
+    pub fn write_lent_at(&self, buf: &Arc<AlignedBuf>, at_bytes: u64) -> io::Result<usize> {
+        if self.access.appends() {
+            return self.write_at(buf, at_bytes);
+        }
+        self.refuse_unless_writable()?;
+        let volume = self.fs.volume();
+        volume.write_lent(self.fs.is_exempt(), self.ino, at_bytes, buf, self.kills_set_id()).map_err(io_error)
     }
 
     /// Finds the end and writes there, as one operation; returns the place and how much was written.

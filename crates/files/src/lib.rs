@@ -78,7 +78,7 @@ pub use firnfs::inode::Kind;
 pub use firnfs::lfs::{Lfs, Options};
 pub use firnfs::store::Space;
 pub use firnfs::vfs::{AtimeMode, Caller, RenameMode};
-pub use firnfs_device::{Clock, Device, FileDevice, FileOptions, MemDevice, SystemClock};
+pub use firnfs_device::{AlignedBuf, Clock, Device, FileDevice, FileOptions, MemDevice, SystemClock};
 pub use firnfs_format::InodeNo;
 pub use firnfs_volume::Volume;
 pub use fs::{Fs, FsOptions, NewVolume};

@@ -2,7 +2,8 @@
 
 use firnfs_device::{Device, MemDevice};
 use firnfs_files::{
-    Background, Caller, DirEntry, File, Fs, FsOptions, NewVolume, OpenOptions, ReadDir, Walk,
+    AlignedBuf, Background, Caller, DirEntry, File, Fs, FsOptions, NewVolume, OpenOptions, Options, ReadDir,
+    Walk,
 };
 use std::io::{ErrorKind, Read, Write};
 use std::sync::Arc;
@@ -89,6 +90,43 @@ fn an_open_file_outlives_its_name_and_is_freed_when_it_is_closed() {
     assert_eq!((content.len(), file.metadata().unwrap().links(), used()), (1 << 20, 0, before));
     file.close().unwrap();
     assert_eq!(used(), before - 1);
+}
+
+#[test]
+fn a_buffer_is_held_until_it_is_durable_unless_the_volume_keeps_what_it_has_written() {
+    let content: Vec<u8> = (0..300_000u32).map(|i| (i % 251) as u8).collect();
+    let buf = Arc::new(AlignedBuf::copy_of(&content));
+    for keeps in [false, true] {
+        let device = device();
+        let log = Options { cache_file_data: keeps, ..Options::default() };
+        let options = || FsOptions { log, ..FsOptions::default() };
+        let fs = Fs::format(device.clone(), &NewVolume::default(), options()).unwrap();
+        let file = File::create(&fs, "file").unwrap();
+        // From within a block of the file on.
+        file.write_at(b"abc", 0).unwrap();
+        assert_eq!(file.write_lent_at(&buf, 3).unwrap(), content.len());
+        assert_eq!(Arc::strong_count(&buf) > 1, !keeps, "the whole blocks are lent, not copied");
+        // A lent block that is changed becomes a copy.
+        file.write_at(b"x", 100_003).unwrap();
+        assert_eq!(buf[100_000], content[100_000]);
+        file.sync_all().unwrap();
+        assert_eq!(Arc::strong_count(&buf), 1, "nothing holds what is durable");
+        // At the end of a file that is open for appending.
+        let append = OpenOptions::append().open(&fs, "file").unwrap();
+        assert_eq!(append.write_lent_at(&buf, 0).unwrap(), content.len());
+        assert!(File::open(&fs, "file").unwrap().write_lent_at(&buf, 0).is_err(), "open for reading");
+        let ann = fs.with_caller(Caller { uid: 1000, gid: 100, umask: 0 });
+        fs.set_mode("file", 0o4755).unwrap();
+        OpenOptions::write().open(&ann, "file").unwrap().write_lent_at(&buf, 0).unwrap();
+        assert_eq!(fs.metadata("file").unwrap().mode(), 0o755, "set-id bits go, as with any write");
+        file.write_at(b"abc", 0).unwrap();
+        OpenOptions::write().open(&fs, "file").unwrap().write_lent_at(&buf, 3).unwrap();
+        file.close().unwrap();
+        append.close().unwrap();
+        fs.close().unwrap();
+        let fs = Fs::open(device, options()).unwrap();
+        assert_eq!(fs.read("file").unwrap(), [b"abc", &content[..], &content].concat());
+    }
 }
 
 #[test]

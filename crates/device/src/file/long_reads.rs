@@ -118,13 +118,14 @@ mod tests {
             };
             begin(2 * MIB);
             wait_for(1);
-            begin(4096);
+            // It would fit beside the second one, and does not fit beside the third.
+            begin(MIB);
             wait_for(2);
             drop(first);
             assert!(told.recv_timeout(Duration::from_millis(50)).is_err(), "none overtakes the one before");
             drop(second);
         });
-        assert_eq!(told.try_iter().collect::<Vec<_>>(), [2 * MIB, 4096]);
+        assert_eq!(told.try_iter().collect::<Vec<_>>(), [2 * MIB, MIB]);
         assert_eq!(reads.state.lock().under_way_bytes, 0);
     }
 

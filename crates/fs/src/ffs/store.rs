@@ -86,6 +86,7 @@ pub(crate) fn facts_of(sb: &Superblock) -> StoreFacts {
         hash_key: sb.hash_key,
         atomicity: Atomicity::Ordered,
         has_checksums: false,
+        keeps_content: true,
     }
 }
 

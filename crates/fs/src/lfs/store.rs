@@ -162,6 +162,7 @@ impl Store for Lfs {
             hash_key: self.sb.hash_key,
             atomicity: Atomicity::Whole,
             has_checksums: true,
+            keeps_content: self.options.cache_file_data,
         }
     }
 

@@ -122,6 +122,7 @@ impl MemStore {
             hash_key: options.hash_key,
             atomicity: Atomicity::Volatile,
             has_checksums: false,
+            keeps_content: true,
         };
         let mut store = Self {
             facts,

@@ -2,22 +2,30 @@
 //!
 //! Copying a block and computing its checksum take longer than all other work of a write. Neither needs the core, so a driver
 //! does both beforehand, outside its lock ([`Content::prepared`]); a store takes a prepared block as it is. Other callers pass
-//! bytes ([`Content::from`]).
+//! bytes ([`Content::from`]). Whoever has the bytes in a buffer that begins on a page can spare the copy, too ([`lent_blocks`]).
 
 use crate::store::{Buf, StoreFacts};
 use firnfs_device::AlignedBuf;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Blocks of one write that lie in a buffer together. More would spare a little more, but one of them in the cache keeps all.
 const TOGETHER: usize = 4;
 
-/// A whole block, copied.
+/// A whole block, copied or lent.
 #[derive(Clone, Debug)]
 pub struct ReadyBlock {
     /// Its bytes.
     pub buf: Buf,
     /// Their CRC-32C, for a store with checksums.
     pub crc: Option<u32>,
+}
+
+impl ReadyBlock {
+    fn of(buf: Buf, facts: &StoreFacts) -> Self {
+        let crc = facts.has_checksums.then(|| firnfs_format::crc32c(&buf));
+        Self { buf, crc }
+    }
 }
 
 /// See the module's head.
@@ -75,16 +83,9 @@ impl<'a> Content<'a> {
 #[must_use]
 pub fn ready_blocks(at_bytes: u64, bytes: &[u8], facts: &StoreFacts) -> Vec<ReadyBlock> {
     let block = facts.block_bytes as usize;
-    // The offset may be any, also one within the last block of 2^64 bytes: it has not been checked yet.
-    let within = (at_bytes % u64::from(facts.block_bytes)) as usize;
-    let skip = (block - within) % block;
-    let rest = bytes.get(skip..).unwrap_or(&[]);
-    let whole = &rest[..rest.len() / block * block];
+    let whole = &bytes[whole_blocks(at_bytes, bytes.len(), facts)];
     let mut ready = Vec::with_capacity(whole.len() / block);
-    let mut add = |buf: Buf| {
-        let crc = facts.has_checksums.then(|| firnfs_format::crc32c(&buf));
-        ready.push(ReadyBlock { buf, crc });
-    };
+    let mut add = |buf: Buf| ready.push(ReadyBlock::of(buf, facts));
     for together in whole.chunks(TOGETHER * block) {
         if together.len() == block {
             add(Buf::from(together));
@@ -94,6 +95,30 @@ pub fn ready_blocks(at_bytes: u64, bytes: &[u8], facts: &StoreFacts) -> Vec<Read
         (0..together.len()).step_by(block).for_each(|at| add(Buf::part(&shared, at..at + block)));
     }
     ready
+}
+
+/// As [`ready_blocks`], for a part of a buffer and without a copy: each block keeps all of the buffer, so this is not for a store that
+/// [keeps content](StoreFacts::keeps_content).
+#[must_use]
+pub fn lent_blocks(
+    at_bytes: u64,
+    buf: &Arc<AlignedBuf>,
+    part: Range<usize>,
+    facts: &StoreFacts,
+) -> Vec<ReadyBlock> {
+    let block = facts.block_bytes as usize;
+    let whole = whole_blocks(at_bytes, part.len(), facts);
+    let starts = (part.start + whole.start..part.start + whole.end).step_by(block);
+    starts.map(|start| ReadyBlock::of(Buf::part(buf, start..start + block), facts)).collect()
+}
+
+/// Where the whole blocks of a file lie among `len_bytes` bytes for `at_bytes` of it.
+fn whole_blocks(at_bytes: u64, len_bytes: usize, facts: &StoreFacts) -> Range<usize> {
+    let block = facts.block_bytes as usize;
+    // The offset may be any, also one within the last block of 2^64 bytes: it has not been checked yet.
+    let within = (at_bytes % u64::from(facts.block_bytes)) as usize;
+    let start = ((block - within) % block).min(len_bytes);
+    start..start + (len_bytes - start) / block * block
 }
 
 #[cfg(test)]
@@ -115,6 +140,7 @@ mod tests {
             hash_key: [0; 2],
             atomicity: Atomicity::Whole,
             has_checksums: true,
+            keeps_content: false,
         };
         let blocks = ready_blocks(13, &bytes, &facts);
         let content = Content::prepared(13, &bytes, &blocks, 8);
@@ -122,6 +148,15 @@ mod tests {
         let ready: Vec<_> = (0..9).map(|index| content.ready(index).map(|b| b.buf[0])).collect();
         assert_eq!(ready, [None, None, Some(3), Some(11), Some(19), Some(27), None, None, None]);
         assert_eq!(content.ready(2).unwrap().crc, Some(firnfs_format::crc32c(&bytes[3..11])));
+        // The same without a copy, from the middle of a buffer.
+        let buf = Arc::new(AlignedBuf::copy_of(&[&[99; 5][..], &bytes, &[99]].concat()));
+        let lent = lent_blocks(13, &buf, 5..45, &facts);
+        assert_eq!(lent.len(), 4);
+        for (lent, copied) in lent.iter().zip(&blocks) {
+            assert_eq!((&lent.buf, lent.crc), (&copied.buf, copied.crc));
+            assert!(lent.buf.lent().is_some_and(|(of, _)| Arc::ptr_eq(of, &buf)));
+        }
+        assert!(lent_blocks(13, &buf, 5..15, &facts).is_empty(), "no whole block");
         facts = StoreFacts { block_bytes: 16, has_checksums: false, ..facts };
         assert!(ready_blocks(1, &bytes[..10], &facts).is_empty(), "no whole block");
         assert_eq!(

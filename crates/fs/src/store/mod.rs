@@ -117,6 +117,9 @@ pub struct StoreFacts {
     /// Blocks have checksums, so a read detects bytes that were changed without the store. Content that is prepared outside
     /// the lock includes them.
     pub has_checksums: bool,
+    /// Written content may stay in memory when it is on the device, in a cache that counts its bytes. So a block must not keep more memory
+    /// than that, and a buffer that somebody else made is copied ([`content::lent_blocks`]).
+    pub keeps_content: bool,
 }
 
 /// Space as statfs shows it, in bytes and inodes.

@@ -1,8 +1,8 @@
 //! The share of a device's bandwidth that firnfs uses when it writes one large file, durably.
 //!
-//! Like is compared with like: both sides write the same distinct, incompressible data, from a buffer that is larger than
-//! the processor's caches, to the same device. The raw side hands it over in units of 1 MiB, several under way, past the page
-//! cache. Two devices: a loop device with direct I/O over an image (root only), and the image itself throttled to
+//! Like is compared with like: both sides write the same distinct, incompressible data, from buffers that are together larger than
+//! the processor's caches, to the same device, past the page cache. Both hand over the buffers themselves, 1 MiB each, the raw side to the
+//! device, several under way, and the other one to the library ([`Volume::write_lent`](firnfs_volume::Volume::write_lent)). Two devices: a loop device with direct I/O over an image (root only), and the image itself throttled to
 //! [`THROTTLED_BYTES_PER_S`]. Neither side keeps what it has written in memory. A disk in memory shows what the processor costs, a throttled one what the log costs.
 
 use super::library::{self, SPARE_BYTES, UNIT_BYTES};
@@ -113,7 +113,7 @@ impl Bandwidth {
 
     fn write_through(&self, device: Arc<dyn Device>, stop: &Stop) -> Result<Taken, LabError> {
         library::timed(device, |volume| {
-            library::write_file(volume, b"sequential", &mut self.units.iter().map(|unit| &unit[..]), stop)?;
+            library::hand_over(volume, b"sequential", &self.units, stop)?;
             volume.sync(Scope::All).map_err(library::writing)
         })
     }

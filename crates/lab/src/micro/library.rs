@@ -75,7 +75,7 @@ impl Library {
         let bytes = content(0, w.small_bytes as usize);
         timed(open_image(&self.image)?, |volume| {
             for i in 0..u64::from(w.small_files) {
-                write_file(volume, small_name(i).as_bytes(), &mut std::iter::once(&bytes[..]), stop)?;
+                write_file(volume, small_name(i).as_bytes(), &bytes, stop)?;
             }
             volume.sync(Scope::All).map_err(writing)
         })
@@ -106,27 +106,44 @@ pub(super) fn timed(
     Ok(taken)
 }
 
-/// Makes a file in the root directory and writes the pieces to it, one after the other.
+/// Makes a file in the root directory and writes its content.
 ///
 /// # Errors
 /// Errors of writing; `Interrupted`.
-pub(super) fn write_file(
+fn write_file(volume: &Volume<Lfs>, name: &[u8], content: &[u8], stop: &Stop) -> Result<(), LabError> {
+    stop.check()?;
+    let ino = make_file(volume, name)?;
+    volume.write_all(ino, 0, content, false).map_err(writing)
+}
+
+/// Makes a file in the root directory and hands buffers over to it, one after the other.
+///
+/// # Errors
+/// Errors of writing; `Interrupted`.
+pub(super) fn hand_over(
     volume: &Volume<Lfs>,
     name: &[u8],
-    pieces: &mut dyn Iterator<Item = &[u8]>,
+    buffers: &[Arc<AlignedBuf>],
     stop: &Stop,
 ) -> Result<(), LabError> {
+    let ino = make_file(volume, name)?;
+    let mut at_bytes = 0;
+    for buffer in buffers {
+        stop.check()?;
+        let written = volume.write_lent(true, ino, at_bytes, buffer, false).map_err(writing)?;
+        if written < buffer.len() {
+            return Err(writing(FsError::NoSpace));
+        }
+        at_bytes += written as u64;
+    }
+    Ok(())
+}
+
+fn make_file(volume: &Volume<Lfs>, name: &[u8]) -> Result<InodeNo, LabError> {
     let caller = Caller { uid: 0, gid: 0, umask: 0o022 };
     let node = NewNode { kind: Kind::Regular, mode: 0o644, rdev: 0, target: &[] };
     let made = volume.run(|vfs, now| vfs.make(now, caller, InodeNo::ROOT, name, node, false));
-    let ino = made.map_err(writing)?.ino;
-    let mut at_bytes = 0;
-    for piece in pieces {
-        stop.check()?;
-        volume.write_all(ino, at_bytes, piece, false).map_err(writing)?;
-        at_bytes += piece.len() as u64;
-    }
-    Ok(())
+    Ok(made.map_err(writing)?.ino)
 }
 
 fn open_image(image: &Path) -> Result<Arc<dyn Device>, LabError> {

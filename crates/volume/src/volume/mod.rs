@@ -24,12 +24,13 @@ use crate::sync::{Condvar, Mutex, MutexGuard};
 use events::{Event, Events};
 use firnfs::engine::Engine;
 use firnfs::engine::Pressure;
-use firnfs::store::content::{Content, ready_blocks};
+use firnfs::store::content::{Content, ReadyBlock, lent_blocks, ready_blocks};
 use firnfs::store::{Preparation, Prepared, Scope, StoreFacts, Ticket};
 use firnfs::vfs::{Frozen, Vfs};
 use firnfs::{FsError, Outcome, Stop};
-use firnfs_device::{Clock, Device};
+use firnfs_device::{AlignedBuf, Clock, Device};
 use firnfs_format::{InodeNo, TimeNs};
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use waiting::Patience;
@@ -282,10 +283,46 @@ impl<S: Engine> Volume<S> {
         bytes: &[u8],
         kill_set_id: bool,
     ) -> Result<usize, FsError> {
+        self.write_in_parts(bytes.len(), |part| {
+            let at_bytes = at_bytes.saturating_add(part.start as u64);
+            let bytes = &bytes[part];
+            let blocks = ready_blocks(at_bytes, bytes, &self.facts);
+            self.write_ready(is_exempt, ino, at_bytes, (bytes, &blocks), kill_set_id)
+        })
+    }
+
+    /// [`Volume::write_for`] of all of a buffer, without a copy of the whole blocks in it: the volume keeps the buffer until they are on the
+    /// device. Does copy them if the store may keep them longer ([`StoreFacts::keeps_content`]).
+    ///
+    /// # Errors
+    /// As [`Volume::write`].
+    pub fn write_lent(
+        &self,
+        is_exempt: bool,
+        ino: InodeNo,
+        at_bytes: u64,
+        buf: &Arc<AlignedBuf>,
+        kill_set_id: bool,
+    ) -> Result<usize, FsError> {
+        if self.facts.keeps_content {
+            return self.write_for(is_exempt, ino, at_bytes, buf, kill_set_id);
+        }
+        self.write_in_parts(buf.len(), |part| {
+            let at_bytes = at_bytes.saturating_add(part.start as u64);
+            let blocks = lent_blocks(at_bytes, buf, part.clone(), &self.facts);
+            self.write_ready(is_exempt, ino, at_bytes, (&buf[part], &blocks), kill_set_id)
+        })
+    }
+
+    /// Calls `write` for one part of `len_bytes` bytes after the other, until all is written or it fails.
+    fn write_in_parts(
+        &self,
+        len_bytes: usize,
+        mut write: impl FnMut(Range<usize>) -> Result<usize, FsError>,
+    ) -> Result<usize, FsError> {
         let mut done = 0;
-        while done < bytes.len() {
-            let rest = &bytes[done..bytes.len().min(done + PREPARED_BYTES_MAX)];
-            match self.write_some(is_exempt, ino, at_bytes.saturating_add(done as u64), rest, kill_set_id) {
+        while done < len_bytes {
+            match write(done..len_bytes.min(done + PREPARED_BYTES_MAX)) {
                 Ok(written) => done += written,
                 // Another thread does the same again, the part that is done as well: no program asked for a part.
                 Err(FsError::WouldWait) => return Err(FsError::WouldWait),
@@ -314,17 +351,16 @@ impl<S: Engine> Volume<S> {
         Ok(())
     }
 
-    /// Copies whole blocks and computes their checksums outside the lock, then writes; returns how much was written.
-    fn write_some(
+    /// Writes bytes whose whole blocks were prepared outside the lock; returns how much was written.
+    fn write_ready(
         &self,
         is_exempt: bool,
         ino: InodeNo,
         at_bytes: u64,
-        bytes: &[u8],
+        (bytes, blocks): (&[u8], &[ReadyBlock]),
         kill_set_id: bool,
     ) -> Result<usize, FsError> {
-        let blocks = ready_blocks(at_bytes, bytes, &self.facts);
-        let content = Content::prepared(at_bytes, bytes, &blocks, self.facts.block_bytes);
+        let content = Content::prepared(at_bytes, bytes, blocks, self.facts.block_bytes);
         self.run(|vfs, now| {
             vfs.exempt(is_exempt, |vfs| vfs.write_content(now, ino, at_bytes, content, kill_set_id))
         })
