@@ -1,7 +1,9 @@
-//! `AlignedBuf`: bytes that start on a page, as O_DIRECT demands. Safe code: it over-allocates and shifts. A buffer may show the
-//! bytes of another one, and becomes a copy when it is written to.
+//! `AlignedBuf`: bytes that start on a page, as O_DIRECT demands: it over-allocates and shifts, and buffers of more than half a MiB lie in
+//! [`HugePages`]. A buffer may show the bytes of another one, and becomes a copy when it is written to.
 
+use crate::huge_pages::{HUGE_PAGE_BYTES, HugePages};
 use parking_lot::Mutex;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 /// Alignment of every buffer, in bytes.
@@ -10,7 +12,7 @@ pub const ALIGN_BYTES: usize = 4096;
 /// A fixed-length byte buffer whose first byte is page-aligned.
 #[derive(Default)]
 pub struct AlignedBuf {
-    raw: Vec<u8>,
+    raw: Memory,
     start: usize,
     len: usize,
     /// The class of the pool that it goes back to.
@@ -19,6 +21,52 @@ pub struct AlignedBuf {
     is_used: bool,
     /// The buffer whose bytes it shows instead of its own, until it is written to.
     shared: Option<Arc<AlignedBuf>>,
+}
+
+/// What a buffer lies in.
+enum Memory {
+    Heap(Vec<u8>),
+    Huge(HugePages),
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self::Heap(Vec::new())
+    }
+}
+
+impl Deref for Memory {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Heap(bytes) => bytes,
+            Self::Huge(pages) => pages,
+        }
+    }
+}
+
+impl DerefMut for Memory {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        match self {
+            Self::Heap(bytes) => bytes,
+            Self::Huge(pages) => pages,
+        }
+    }
+}
+
+impl Memory {
+    /// New memory for a buffer of `len` bytes, all zeros; of its class, if it has one.
+    fn new(len: usize, class: Option<usize>) -> Self {
+        match class {
+            Some(class) if is_huge(class) => Self::huge(POOLED_BYTES_MIN << class),
+            Some(class) => Self::Heap(vec![0; raw_bytes(class)]),
+            None => Self::Heap(vec![0; len + ALIGN_BYTES]),
+        }
+    }
+
+    fn huge(len: usize) -> Self {
+        HugePages::map(len).map_or_else(|| Self::Heap(vec![0; len + ALIGN_BYTES]), Self::Huge)
+    }
 }
 
 /// Buffers that were dropped, kept for reuse: fresh memory costs a page fault for each page, more than filling it does. The
@@ -33,7 +81,7 @@ struct Pool {
 
 /// The free buffers of one size.
 struct Class {
-    free: Vec<Vec<u8>>,
+    free: Vec<Memory>,
     /// When one was last asked for.
     asked_at: u64,
 }
@@ -57,13 +105,18 @@ fn class_of(len: usize) -> Option<usize> {
     is_pooled.then(|| (len.next_power_of_two() / POOLED_BYTES_MIN).ilog2() as usize)
 }
 
-/// Memory of a buffer of that class, the room to align it included.
+/// Memory of a buffer of that class on the heap, the room to align it included.
 fn raw_bytes(class: usize) -> usize {
     (POOLED_BYTES_MIN << class) + ALIGN_BYTES
 }
 
+/// Whether buffers of that class lie in huge pages, of which one at least half fills the first.
+fn is_huge(class: usize) -> bool {
+    2 * (POOLED_BYTES_MIN << class) >= HUGE_PAGE_BYTES
+}
+
 impl Pool {
-    fn take(&mut self, class: usize) -> Option<Vec<u8>> {
+    fn take(&mut self, class: usize) -> Option<Memory> {
         self.now += 1;
         self.classes[class].asked_at = self.now;
         let raw = self.classes[class].free.pop()?;
@@ -71,7 +124,7 @@ impl Pool {
         Some(raw)
     }
 
-    fn give(&mut self, class: usize, raw: Vec<u8>) {
+    fn give(&mut self, class: usize, raw: Memory) {
         self.bytes += raw.len();
         self.classes[class].free.push(raw);
         while self.bytes > POOL_BYTES_MAX {
@@ -107,15 +160,17 @@ impl AlignedBuf {
         let class = class_of(len);
         let used = class.and_then(|class| POOL.lock().take(class));
         let is_used = used.is_some();
-        let raw = used.unwrap_or_else(|| vec![0; class.map_or(len + ALIGN_BYTES, raw_bytes)]);
-        Self::over(raw, len, class, is_used)
+        Self::over(used.unwrap_or_else(|| Memory::new(len, class)), len, class, is_used)
     }
 
     /// A copy of `bytes`.
     #[must_use]
     pub fn copy_of(bytes: &[u8]) -> Self {
         let (len, class) = (bytes.len(), class_of(bytes.len()));
-        if let Some(raw) = class.and_then(|class| POOL.lock().take(class)) {
+        let used = class.and_then(|class| POOL.lock().take(class));
+        let used =
+            used.or_else(|| class.filter(|class| is_huge(*class)).map(|class| Memory::new(len, Some(class))));
+        if let Some(raw) = used {
             let mut buf = Self::over(raw, len, class, true);
             buf.copy_from_slice(bytes);
             return buf;
@@ -126,28 +181,33 @@ impl AlignedBuf {
         raw.resize(raw.as_ptr().align_offset(ALIGN_BYTES), 0);
         raw.extend_from_slice(bytes);
         raw.resize(raw_len, 0);
-        Self::over(raw, len, class, true)
+        Self::over(Memory::Heap(raw), len, class, true)
     }
 
-    fn over(raw: Vec<u8>, len: usize, class: Option<usize>, is_used: bool) -> Self {
+    fn over(raw: Memory, len: usize, class: Option<usize>, is_used: bool) -> Self {
         let start = raw.as_ptr().align_offset(ALIGN_BYTES);
         Self { raw, start, len, class, is_used, shared: None }
     }
 
-    /// A buffer of `len` zero bytes that begins at a multiple of `align_bytes`, a power of two. Its memory is new, and no other buffer
-    /// gets it afterwards.
+    /// A buffer of `len` zero bytes for a long time: its memory is new, in usual pages, and no other buffer gets it afterwards.
     #[must_use]
-    pub fn zeroed_at_multiple(len: usize, align_bytes: usize) -> Self {
-        let raw = vec![0; len + align_bytes];
-        let start = raw.as_ptr().align_offset(align_bytes);
-        Self { raw, start, len, class: None, is_used: false, shared: None }
+    pub fn in_usual_pages(len: usize) -> Self {
+        Self::over(Memory::new(len, None), len, None, false)
+    }
+
+    /// A buffer of at least `len` zero bytes that fills whole huge pages, if the kernel has some. Its memory is new, no other buffer gets it
+    /// afterwards, and it takes a whole page once its first byte is used.
+    #[must_use]
+    pub fn in_huge_pages(len: usize) -> Self {
+        let len = len.next_multiple_of(HUGE_PAGE_BYTES).max(HUGE_PAGE_BYTES);
+        Self::over(Memory::huge(len), len, None, false)
     }
 
     /// A buffer that shows the bytes of another one, without a copy.
     #[must_use]
     pub fn sharing(shared: Arc<Self>) -> Self {
         let len = shared.len;
-        Self { raw: Vec::new(), start: 0, len, class: None, is_used: false, shared: Some(shared) }
+        Self { raw: Memory::default(), start: 0, len, class: None, is_used: false, shared: Some(shared) }
     }
 
     /// Shortens the buffer to `len` bytes; has no effect if it is shorter already.
@@ -156,7 +216,7 @@ impl AlignedBuf {
     }
 }
 
-impl std::ops::Deref for AlignedBuf {
+impl Deref for AlignedBuf {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
         match &self.shared {
@@ -166,7 +226,7 @@ impl std::ops::Deref for AlignedBuf {
     }
 }
 
-impl std::ops::DerefMut for AlignedBuf {
+impl DerefMut for AlignedBuf {
     fn deref_mut(&mut self) -> &mut [u8] {
         if self.shared.is_some() {
             *self = Self::copy_of(self);
@@ -211,14 +271,14 @@ mod tests {
         let mut pool = pool();
         let (large, small) = (class_of(1 << 20).unwrap(), class_of(64 << 10).unwrap());
         for _ in 0..POOL_BYTES_MAX >> 20 {
-            pool.give(large, vec![0; raw_bytes(large)]);
+            pool.give(large, Memory::new(0, Some(large)));
         }
         assert!(pool.take(small).is_none());
-        (0..32).for_each(|_| pool.give(small, vec![0; raw_bytes(small)]));
+        (0..32).for_each(|_| pool.give(small, Memory::new(0, Some(small))));
         assert!((0..32).all(|_| pool.take(small).is_some()), "they replaced large ones");
         assert!(pool.take(large).is_some(), "but no more than they need");
         assert!(pool.bytes <= POOL_BYTES_MAX);
-        assert_eq!(pool.bytes, pool.classes[large].free.iter().map(Vec::len).sum());
+        assert_eq!(pool.bytes, pool.classes[large].free.iter().map(|raw| raw.len()).sum());
     }
 
     #[test]
@@ -243,8 +303,30 @@ mod tests {
     }
 
     #[test]
+    fn long_buffers_lie_in_huge_pages() {
+        let starts_one = |buf: &AlignedBuf| buf.as_ptr().align_offset(HUGE_PAGE_BYTES) == 0;
+        let is_huge = |buf: &AlignedBuf| matches!(buf.raw, Memory::Huge(_)) && starts_one(buf);
+        for len in [(512 << 10) + 1, 1 << 20, 5 << 20] {
+            assert!(
+                [AlignedBuf::scratch(len), AlignedBuf::zeroed(len), AlignedBuf::copy_of(&vec![3; len])]
+                    .iter()
+                    .all(is_huge)
+            );
+        }
+        assert!(!is_huge(&AlignedBuf::scratch(512 << 10)));
+        let usual = AlignedBuf::in_usual_pages(1 << 20);
+        assert!(
+            matches!(usual.raw, Memory::Heap(_))
+                && usual.len() == 1 << 20
+                && usual.iter().all(|byte| *byte == 0)
+        );
+        let buf = AlignedBuf::in_huge_pages(HUGE_PAGE_BYTES + 1);
+        assert!(is_huge(&buf) && buf.len() == 2 * HUGE_PAGE_BYTES && buf.iter().all(|byte| *byte == 0));
+    }
+
+    #[test]
     fn a_copy_begins_on_a_page_and_has_what_was_copied_whether_its_memory_is_new_or_not() {
-        for len in [0, 1, 512, 4095, 4096, 70_000, POOL_BYTES_MAX + 1] {
+        for len in [0, 1, 512, 4095, 4096, 70_000, 700_000, 3 << 20, POOL_BYTES_MAX + 1] {
             for turn in 0..3_u8 {
                 let bytes = vec![turn + 1; len];
                 let mut buf = AlignedBuf::copy_of(&bytes);

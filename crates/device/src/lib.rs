@@ -5,7 +5,7 @@
 //! real devices ([`FileDevice`]: image files and block devices; [`MemDevice`]: memory) and decorators that observe
 //! or restrict any other: [`TraceDevice`], [`CountingDevice`], [`ReadOnlyDevice`].
 //!
-//! `device` declares the trait, `request` the requests, `buffer` and `write_data` their bytes, `error` their failures; `outbox` holds completions
+//! `device` declares the trait, `request` the requests, `buffer`, `huge_pages` and `write_data` their bytes, `error` their failures; `outbox` holds completions
 //! of devices that work in `submit`; `own_reads` are reads beside which a thread waits for other things. `file` and `memory` are the real devices, `image` the bytes of a disk in memory; `trace`,
 //! `count` and `readonly` have one decorator each. `clock` says where the time comes from.
 
@@ -15,6 +15,7 @@ mod count;
 mod device;
 mod error;
 mod file;
+mod huge_pages;
 mod image;
 mod memory;
 mod outbox;

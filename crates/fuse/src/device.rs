@@ -8,11 +8,11 @@
 //! handshake.
 
 use crate::adapter::{Handler, MAX_WRITE_BYTES, Notifier, Verdict};
-use crate::huge_pages;
 use crate::lead::{Lead, about_to_block};
 use crate::wakeful::{PAUSE, Wakeful};
 use crate::wire::abi::{NOTIFY_INVAL_INODE, NotifyInvalInode, OutHeader, init};
 use crate::wire::{Operation, Reply, Request};
+use firnfs_device::AlignedBuf;
 use firnfs_format::InodeNo;
 use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -286,8 +286,11 @@ impl Pool<'_> {
     fn work<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) -> Result<(), TransportError> {
         // Workers that can be told to end serve the past, or what does not come over io_uring.
         let is_huge = self.stop.is_none() && self.alive.load(Ordering::SeqCst) <= HUGE_WORKERS;
-        let reply =
-            if is_huge { Reply::over(huge_pages::zeroed(REPLY_BYTES)) } else { Reply::new(REPLY_BYTES) };
+        let reply = if is_huge {
+            Reply::over(AlignedBuf::in_huge_pages(REPLY_BYTES))
+        } else {
+            Reply::new(REPLY_BYTES)
+        };
         let mut worker = Worker::new(self.transport, self.handler, reply);
         loop {
             if !self.becomes_idle() || !self.comes_to_lead() {

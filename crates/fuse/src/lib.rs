@@ -5,7 +5,7 @@
 //! fusermount3, options), [`device`] (the `/dev/fuse` transport), [`uring`] (the one over io_uring) and [`lead`] (the choice of
 //! its reader), [`adapter`] (requests to operations, without a transport) and [`record`] (what passes through it, into files),
 //! [`wire`] (bytes to requests and back). Beside them: `counters` (of requests, with times), `errno` (errors to numbers),
-//! `handover` (an open file for another process), `huge_pages` (memory that disks read into), `interrupts` (requests whose callers were killed), `wakeful` (processors that do not sleep deeply), `preference` (callers that stay on their processors), `floor` (a file system with
+//! `handover` (an open file for another process), `interrupts` (requests whose callers were killed), `wakeful` (processors that do not sleep deeply), `preference` (callers that stay on their processors), `floor` (a file system with
 //! nothing behind it, to measure FUSE). This crate contains no file-system logic.
 
 pub mod adapter;
@@ -16,7 +16,6 @@ pub mod device;
 pub mod errno;
 pub mod floor;
 pub mod handover;
-mod huge_pages;
 pub mod interrupts;
 pub mod lead;
 pub mod mount;

@@ -1,5 +1,4 @@
-//! `QueueRing`: the io_uring(7) of one queue of requests. This file and `huge_pages` hold the only `unsafe` code of
-//! the crate.
+//! `QueueRing`: the io_uring(7) of one queue of requests. This file holds the only `unsafe` code of the crate.
 //!
 //! The kernel knows each [`Slot`] by the addresses of its two buffers, which it fills with a request at any moment between the
 //! slot's registration (or the commit of its last answer) and the completion that says so. During that time the ring owns the
@@ -11,7 +10,6 @@
 )]
 
 use super::slot::Slot;
-use crate::huge_pages;
 use crate::wire::abi::RingCommand;
 use crate::wire::abi::ring::{CMD_COMMIT_AND_FETCH, CMD_REGISTER, HEADER_BYTES};
 use firnfs_device::AlignedBuf;
@@ -108,9 +106,9 @@ impl QueueRing {
         let usual_slots = slots.saturating_sub(huge_slots);
         let payload = |at| {
             if at < usual_slots {
-                AlignedBuf::zeroed(payload_bytes)
+                AlignedBuf::in_usual_pages(payload_bytes)
             } else {
-                huge_pages::zeroed(payload_bytes)
+                AlignedBuf::in_huge_pages(payload_bytes)
             }
         };
         let slots = (0..slots).map(|at| Place::Here(Slot::new(payload(at)))).collect();

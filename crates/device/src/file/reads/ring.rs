@@ -1,4 +1,5 @@
-//! `Ring`: an io_uring(7) that carries out reads of one file. This file holds the only `unsafe` code of the crate.
+//! `Ring`: an io_uring(7) that carries out reads of one file. This file and `huge_pages` hold the only `unsafe` code
+//! of the crate.
 //!
 //! The kernel writes into a buffer from the moment that its read is pushed until its completion is reaped, whatever this
 //! process does. So the ring owns the buffers during that time and does not lend them. It gives up a buffer in one of
