@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn it_fills_whole_pages_the_kernel_knows_and_it_goes_back() {
+    fn it_fills_whole_pages_and_the_kernel_knows() {
         for (len_bytes, has_bytes) in
             [(0, HUGE_PAGE_BYTES), (1, HUGE_PAGE_BYTES), (HUGE_PAGE_BYTES + 1, 2 * HUGE_PAGE_BYTES)]
         {

@@ -99,6 +99,9 @@ pub fn ready_blocks(at_bytes: u64, bytes: &[u8], facts: &StoreFacts) -> Vec<Read
 
 /// As [`ready_blocks`], for a part of a buffer and without a copy: each block keeps all of the buffer, so this is not for a store that
 /// [keeps content](StoreFacts::keeps_content).
+///
+/// # Panics
+/// If the part does not lie in the buffer, or ends beyond 4 GiB: a caller's bug.
 #[must_use]
 pub fn lent_blocks(
     at_bytes: u64,

@@ -292,7 +292,7 @@ impl<S: Engine> Volume<S> {
     }
 
     /// [`Volume::write_for`] of all of a buffer, without a copy of the whole blocks in it: the volume keeps the buffer until they are on the
-    /// device. Does copy them if the store may keep them longer ([`StoreFacts::keeps_content`]).
+    /// device. Does copy them if the store may keep them longer ([`StoreFacts::keeps_content`]), or if the buffer is longer than 4 GiB.
     ///
     /// # Errors
     /// As [`Volume::write`].
@@ -304,7 +304,7 @@ impl<S: Engine> Volume<S> {
         buf: &Arc<AlignedBuf>,
         kill_set_id: bool,
     ) -> Result<usize, FsError> {
-        if self.facts.keeps_content {
+        if self.facts.keeps_content || u32::try_from(buf.len()).is_err() {
             return self.write_for(is_exempt, ino, at_bytes, buf, kill_set_id);
         }
         self.write_in_parts(buf.len(), |part| {
