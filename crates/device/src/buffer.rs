@@ -1,4 +1,4 @@
-//! `AlignedBuf`: bytes that start on a page, as O_DIRECT demands: it over-allocates and shifts, and buffers of more than half a MiB lie in
+//! `AlignedBuf`: bytes that start on a page, as O_DIRECT demands: it over-allocates and shifts, and long buffers that are read into lie in
 //! [`HugePages`]. A buffer may show the bytes of another one, and becomes a copy when it is written to.
 
 use crate::huge_pages::{HUGE_PAGE_BYTES, HugePages};
@@ -58,7 +58,7 @@ impl Memory {
     /// New memory for a buffer of `len` bytes, all zeros; of its class, if it has one.
     fn new(len: usize, class: Option<usize>) -> Self {
         match class {
-            Some(class) if is_huge(class) => Self::huge(POOLED_BYTES_MIN << class),
+            Some(class) if class >= CLASSES => Self::huge(POOLED_BYTES_MIN << (class - CLASSES)),
             Some(class) => Self::Heap(vec![0; raw_bytes(class)]),
             None => Self::Heap(vec![0; len + ALIGN_BYTES]),
         }
@@ -73,7 +73,8 @@ impl Memory {
 /// size classes are powers of two. A pool that is full drops from the class that was not asked for longest, so buffers of a
 /// size that nobody needs any more make room for those that are needed now.
 struct Pool {
-    classes: [Class; CLASSES],
+    /// Those on the heap, then those in huge pages.
+    classes: [Class; 2 * CLASSES],
     bytes: usize,
     /// Counts the buffers that were taken.
     now: u64,
@@ -87,7 +88,7 @@ struct Class {
 }
 
 static POOL: Mutex<Pool> = Mutex::new(Pool {
-    classes: [const { Class { free: Vec::new(), asked_at: 0 } }; CLASSES],
+    classes: [const { Class { free: Vec::new(), asked_at: 0 } }; 2 * CLASSES],
     bytes: 0,
     now: 0,
 });
@@ -110,9 +111,9 @@ fn raw_bytes(class: usize) -> usize {
     (POOLED_BYTES_MIN << class) + ALIGN_BYTES
 }
 
-/// Whether buffers of that class lie in huge pages, of which one at least half fills the first.
-fn is_huge(class: usize) -> bool {
-    2 * (POOLED_BYTES_MIN << class) >= HUGE_PAGE_BYTES
+/// The class of buffers of `len` bytes in huge pages, of which they fill a quarter of the first at least; `None` for others.
+fn huge_class_of(len: usize) -> Option<usize> {
+    class_of(len).filter(|_| 4 * len > HUGE_PAGE_BYTES).map(|class| CLASSES + class)
 }
 
 impl Pool {
@@ -157,7 +158,16 @@ impl AlignedBuf {
     /// A buffer of `len` bytes of arbitrary content, for callers that overwrite all of them.
     #[must_use]
     pub fn scratch(len: usize) -> Self {
-        let class = class_of(len);
+        Self::of_class(len, class_of(len))
+    }
+
+    /// As [`AlignedBuf::scratch`], for a device that reads into it: more than half a MiB lies in huge pages.
+    #[must_use]
+    pub fn to_read_into(len: usize) -> Self {
+        Self::of_class(len, huge_class_of(len).or_else(|| class_of(len)))
+    }
+
+    fn of_class(len: usize, class: Option<usize>) -> Self {
         let used = class.and_then(|class| POOL.lock().take(class));
         let is_used = used.is_some();
         Self::over(used.unwrap_or_else(|| Memory::new(len, class)), len, class, is_used)
@@ -167,10 +177,7 @@ impl AlignedBuf {
     #[must_use]
     pub fn copy_of(bytes: &[u8]) -> Self {
         let (len, class) = (bytes.len(), class_of(bytes.len()));
-        let used = class.and_then(|class| POOL.lock().take(class));
-        let used =
-            used.or_else(|| class.filter(|class| is_huge(*class)).map(|class| Memory::new(len, Some(class))));
-        if let Some(raw) = used {
+        if let Some(raw) = class.and_then(|class| POOL.lock().take(class)) {
             let mut buf = Self::over(raw, len, class, true);
             buf.copy_from_slice(bytes);
             return buf;
@@ -252,7 +259,7 @@ mod tests {
     use super::*;
 
     fn pool() -> Pool {
-        Pool { classes: [const { Class { free: Vec::new(), asked_at: 0 } }; CLASSES], bytes: 0, now: 0 }
+        Pool { classes: [const { Class { free: Vec::new(), asked_at: 0 } }; 2 * CLASSES], bytes: 0, now: 0 }
     }
 
     #[test]
@@ -303,17 +310,17 @@ mod tests {
     }
 
     #[test]
-    fn long_buffers_lie_in_huge_pages() {
+    fn long_buffers_that_are_read_into_lie_in_huge_pages() {
         let starts_one = |buf: &AlignedBuf| buf.as_ptr().align_offset(HUGE_PAGE_BYTES) == 0;
         let is_huge = |buf: &AlignedBuf| matches!(buf.raw, Memory::Huge(_)) && starts_one(buf);
         for len in [(512 << 10) + 1, 1 << 20, 5 << 20] {
+            // New, and used again.
             assert!(
-                [AlignedBuf::scratch(len), AlignedBuf::zeroed(len), AlignedBuf::copy_of(&vec![3; len])]
-                    .iter()
-                    .all(is_huge)
+                (0..2)
+                    .all(|_| is_huge(&AlignedBuf::to_read_into(len)) && !is_huge(&AlignedBuf::scratch(len)))
             );
         }
-        assert!(!is_huge(&AlignedBuf::scratch(512 << 10)));
+        assert!(!is_huge(&AlignedBuf::to_read_into(512 << 10)));
         let usual = AlignedBuf::in_usual_pages(1 << 20);
         assert!(
             matches!(usual.raw, Memory::Heap(_))

@@ -216,7 +216,7 @@ impl Target {
 
     /// Carries out a read that has been checked.
     fn read(&self, request: &Request) -> Result<AlignedBuf, DeviceError> {
-        let mut buf = AlignedBuf::scratch(request.len_bytes() as usize);
+        let mut buf = AlignedBuf::to_read_into(request.len_bytes() as usize);
         self.read_rest(request, &mut buf, 0)?;
         Ok(buf)
     }

@@ -76,7 +76,7 @@ impl Ring {
     pub(super) fn start(&mut self, tag: u64, request: Request) {
         let place = self.flights.iter().position(Option::is_none).expect("the caller looked for room");
         let uring = self.uring.as_mut().expect("a ring that failed has no room");
-        let mut buf = AlignedBuf::scratch(request.len_bytes() as usize);
+        let mut buf = AlignedBuf::to_read_into(request.len_bytes() as usize);
         let (fd, len_bytes) = (types::Fd(self.target.file.as_raw_fd()), buf.len() as u32);
         let read = opcode::Read::new(fd, buf.as_mut_ptr(), len_bytes).offset(request.at_bytes()).build();
         self.flights[place] = Some(Flight { tag, request, buf });
