@@ -196,17 +196,10 @@ impl AlignedBuf {
         Self { raw, start, len, class, is_used, shared: None }
     }
 
-    /// A buffer of `len` zero bytes for a long time: its memory is new, in usual pages, and no other buffer gets it afterwards.
-    #[must_use]
-    pub fn in_usual_pages(len: usize) -> Self {
-        Self::over(Memory::new(len, None), len, None, false)
-    }
-
-    /// A buffer of at least `len` zero bytes that fills whole huge pages, if the kernel has some. Its memory is new, no other buffer gets it
-    /// afterwards, and it takes a whole page once its first byte is used.
+    /// A buffer of `len` zero bytes in huge pages, if the kernel has some. Its memory is new, no other buffer gets it afterwards, and it takes a
+    /// whole page once its first byte is used.
     #[must_use]
     pub fn in_huge_pages(len: usize) -> Self {
-        let len = len.next_multiple_of(HUGE_PAGE_BYTES).max(HUGE_PAGE_BYTES);
         Self::over(Memory::huge(len), len, None, false)
     }
 
@@ -321,14 +314,8 @@ mod tests {
             );
         }
         assert!(!is_huge(&AlignedBuf::to_read_into(512 << 10)));
-        let usual = AlignedBuf::in_usual_pages(1 << 20);
-        assert!(
-            matches!(usual.raw, Memory::Heap(_))
-                && usual.len() == 1 << 20
-                && usual.iter().all(|byte| *byte == 0)
-        );
-        let buf = AlignedBuf::in_huge_pages(HUGE_PAGE_BYTES + 1);
-        assert!(is_huge(&buf) && buf.len() == 2 * HUGE_PAGE_BYTES && buf.iter().all(|byte| *byte == 0));
+        let buf = AlignedBuf::in_huge_pages(4096);
+        assert!(is_huge(&buf) && buf[..] == [0; 4096]);
     }
 
     #[test]

@@ -106,7 +106,7 @@ impl QueueRing {
         let usual_slots = slots.saturating_sub(huge_slots);
         let payload = |at| {
             if at < usual_slots {
-                AlignedBuf::in_usual_pages(payload_bytes)
+                AlignedBuf::zeroed(payload_bytes)
             } else {
                 AlignedBuf::in_huge_pages(payload_bytes)
             }

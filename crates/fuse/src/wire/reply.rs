@@ -42,7 +42,7 @@ impl Reply {
     /// A buffer for answers of at most `capacity_bytes`.
     #[must_use]
     pub fn new(capacity_bytes: usize) -> Self {
-        Self::over(AlignedBuf::in_usual_pages(capacity_bytes.max(4096)))
+        Self::over(AlignedBuf::zeroed(capacity_bytes.max(4096)))
     }
 
     /// Answers go into these bytes, as many as there are.

@@ -52,10 +52,7 @@ impl Bandwidth {
         }
         for unit in 0..units {
             stop.check()?;
-            // As a program's own memory lies, which knows nothing of huge pages.
-            let mut buffer = AlignedBuf::in_usual_pages(UNIT_BYTES);
-            buffer.copy_from_slice(&content(unit, UNIT_BYTES));
-            bandwidth.units.push(Arc::new(buffer));
+            bandwidth.units.push(Arc::new(AlignedBuf::copy_of(&content(unit, UNIT_BYTES))));
         }
         Ok(bandwidth)
     }

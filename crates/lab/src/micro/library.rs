@@ -131,10 +131,9 @@ pub(super) fn hand_over(
     for buffer in buffers {
         stop.check()?;
         let written = volume.write_lent(true, ino, at_bytes, buffer, false).map_err(writing)?;
-        if written < buffer.len() {
-            return Err(writing(FsError::NoSpace));
-        }
-        at_bytes += written as u64;
+        // After a short count the rest meets the error.
+        volume.write_all(ino, at_bytes + written as u64, &buffer[written..], false).map_err(writing)?;
+        at_bytes += buffer.len() as u64;
     }
     Ok(())
 }
