@@ -134,6 +134,7 @@ impl Kind for OnLog {
         let options = Options {
             cache_bytes: if seed.is_multiple_of(2) { 4 << 20 } else { 64 << 20 },
             write_threshold_bytes: [64 << 10, 1 << 20][(seed / 2 % 2) as usize],
+            chunk_blocks: [Options::CHUNK_BLOCKS_LEAST, 512][(seed / 4 % 2) as usize],
             discard: seed.is_multiple_of(5),
             coalesce_age_ms: [None, Some(0)][(seed % 2) as usize],
             medium: Medium::of((seed / 2).is_multiple_of(2)),

@@ -19,6 +19,9 @@ pub struct Options {
     /// About how many inodes and blocks one step of a commit lays out, at least 1: users' operations wait for no more than
     /// one step.
     pub commit_step_items: usize,
+    /// Dirty blocks of content of one file, at least 8, that go to the log although no commit is due; of blocks that are scattered over
+    /// the file, twice as many have to be dirty.
+    pub chunk_blocks: usize,
     /// Age of the oldest change at which a commit starts by itself.
     pub commit_interval_ms: u64,
     /// Time between checkpoints while there are changes.
@@ -141,6 +144,7 @@ impl Default for Options {
             write_threshold_bytes: 16 << 20,
             held_indirect_bytes: 16 << 20,
             commit_step_items: 512,
+            chunk_blocks: 512,
             commit_interval_ms: 5_000,
             checkpoint_interval_ms: 30_000,
             checkpoint_bytes: 256 << 20,
@@ -162,6 +166,8 @@ impl Default for Options {
 impl Options {
     /// Least memory that a volume works with; [`Options::cache_bytes`] below it count as this much.
     pub const CACHE_BYTES_LEAST: u64 = 4 << 20;
+    /// Least [`Options::chunk_blocks`]; less counts as this much.
+    pub const CHUNK_BLOCKS_LEAST: usize = 8;
     /// Least [`Options::idle_bytes_per_s`]; less counts as this much.
     pub const IDLE_RATE_LEAST: u64 = 64 << 10;
 
@@ -171,6 +177,7 @@ impl Options {
         let write_threshold_bytes = self.write_threshold_bytes.clamp(4096, cache_bytes / 8);
         let held_indirect_bytes = self.held_indirect_bytes.min(cache_bytes / 8);
         let commit_step_items = self.commit_step_items.max(1);
+        let chunk_blocks = self.chunk_blocks.max(Self::CHUNK_BLOCKS_LEAST);
         let idle_bytes_per_s = self.idle_bytes_per_s.map(|rate| rate.max(Self::IDLE_RATE_LEAST));
         let slot_points = self.slot_points.clamp(2, MAX_SLOT_POINTS);
         Self {
@@ -178,6 +185,7 @@ impl Options {
             write_threshold_bytes,
             held_indirect_bytes,
             commit_step_items,
+            chunk_blocks,
             idle_bytes_per_s,
             slot_points,
             ..self

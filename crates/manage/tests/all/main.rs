@@ -16,6 +16,7 @@ mod volume;
 
 // The log: writing, room, cleaning, order.
 mod bursts;
+mod chunks;
 mod cleaner_reads;
 mod cleaning_steps;
 mod coalescing;

@@ -15,6 +15,7 @@ const TINY_CACHE: Options = Options {
     write_threshold_bytes: 16 << 20,
     held_indirect_bytes: 16 << 20,
     commit_step_items: 512,
+    chunk_blocks: 512,
     commit_interval_ms: 5_000,
     checkpoint_interval_ms: 30_000,
     idle_after_ms: 2_000,

@@ -171,7 +171,10 @@ impl Firn {
                 firn.options.commit_step_items = 8;
             }
             // Operations find batches half laid out.
-            Made::ShortSteps => firn.options.commit_step_items = 2,
+            Made::ShortSteps => {
+                firn.options.commit_step_items = 2;
+                firn.options.chunk_blocks = Options::CHUNK_BLOCKS_LEAST;
+            }
             Made::CommitsLate => firn.options.write_threshold_bytes = 1 << 20,
         }
         Some(firn)

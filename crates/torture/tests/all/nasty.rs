@@ -58,6 +58,7 @@ fn conditions(seed: u64) -> Conditions {
         discard: rng.percent(50),
         cache_file_data: rng.percent(70),
         // Not drawn, so that the histories of all seeds stay the same.
+        chunk_blocks: [Options::CHUNK_BLOCKS_LEAST, 512][(seed % 2) as usize],
         coalesce_age_ms: seed.is_multiple_of(2).then_some(0),
         medium: Medium::of((seed / 2).is_multiple_of(2)),
         ..Options::default()

@@ -155,6 +155,9 @@ impl Lfs {
         // Before the old version dies: after that its segment may be overwritten.
         let origin = if key.level == 0 { self.origin_of(&old) } else { None };
         self.replace_block(key, &old, charge_bytes, turn);
+        if turn == Turn::Changes {
+            self.note_chunk(key.ino, &old);
+        }
         let moves = (turn == Turn::Moves && old.is_stored()).then_some(old);
         let dirty = Dirty { charged_bytes: charge_bytes, moves, origin };
         match content {

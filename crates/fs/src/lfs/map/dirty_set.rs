@@ -4,7 +4,7 @@
 //! put them in. So they are kept as bits, [`GROUP`] neighbours to a word: the set of 16 MiB of dirty blocks is a few kilobytes, which
 //! stay in the caches of both.
 //!
-//! Invariants: no word is zero; `len` is the number of set bits. Caller: [`CoreInode`](super::inode::CoreInode) has one.
+//! Invariants: no word is zero; `len` is the number of set bits, and `content_len` of those that stand for content. Caller: [`CoreInode`](super::inode::CoreInode) has one.
 
 use super::inode::BlockPlace;
 use crate::store::Fork;
@@ -26,6 +26,9 @@ pub struct DirtySet {
     /// By level, fork and number of the group, in this order: the bits of its blocks.
     groups: BTreeMap<u64, u64>,
     len: usize,
+    /// Blocks of content, and groups that have any.
+    content_len: usize,
+    content_groups: usize,
 }
 
 /// The group of a block, and its bit there.
@@ -34,6 +37,11 @@ fn split(place: &BlockPlace) -> (u64, u64) {
     debug_assert!(place.level < 1 << (u64::BITS - NUMBER_BITS - FORK_BITS), "higher than any file's tree");
     let tree = u64::from(place.level) << FORK_BITS | place.fork as u64;
     (tree << NUMBER_BITS | number, 1 << (place.index.0 % GROUP))
+}
+
+/// Whether the group is of content: data at the lowest level.
+fn is_content(key: u64) -> bool {
+    key >> NUMBER_BITS == Fork::Data as u64
 }
 
 /// The block of that bit of a group.
@@ -60,7 +68,14 @@ impl DirtySet {
     pub fn insert(&mut self, place: &BlockPlace) {
         let (key, bit) = split(place);
         let word = self.groups.entry(key).or_default();
-        self.len += usize::from(*word & bit == 0);
+        if *word & bit != 0 {
+            return;
+        }
+        self.len += 1;
+        if is_content(key) {
+            self.content_len += 1;
+            self.content_groups += usize::from(*word == 0);
+        }
         *word |= bit;
     }
 
@@ -70,7 +85,12 @@ impl DirtySet {
         let Some(word) = self.groups.get_mut(&key).filter(|word| **word & bit != 0) else { return };
         *word &= !bit;
         self.len -= 1;
-        if *word == 0 {
+        let is_last = *word == 0;
+        if is_content(key) {
+            self.content_len -= 1;
+            self.content_groups -= usize::from(is_last);
+        }
+        if is_last {
             self.groups.remove(&key);
         }
     }
@@ -84,6 +104,22 @@ impl DirtySet {
     /// All blocks: lower levels first, then by fork and number.
     pub fn iter(&self) -> impl Iterator<Item = BlockPlace> {
         self.groups.iter().flat_map(|(&key, &word)| bits(word).map(move |bit| place(key, bit)))
+    }
+
+    /// The same from a block on, whether it is there or not.
+    pub fn iter_from(&self, from: BlockPlace) -> impl Iterator<Item = BlockPlace> {
+        let (first, lowest) = split(&from);
+        let rest = self.groups.range(first..).map(move |(&key, &word)| match key == first {
+            true => (key, word & !(lowest - 1)),
+            false => (key, word),
+        });
+        rest.flat_map(|(key, word)| bits(word).map(move |bit| place(key, bit)))
+    }
+
+    /// Whether it has as many blocks of content as a chunk, if most of them are neighbours; otherwise twice as many.
+    pub fn has_chunk(&self, chunk: usize) -> bool {
+        let are_neighbours = self.content_len >= self.content_groups * GROUP as usize / 2;
+        self.content_len >= if are_neighbours { chunk } else { 2 * chunk }
     }
 
     /// Number of blocks.
@@ -121,7 +157,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_a_set_in_the_order_of_places(steps in prop::collection::vec((some_place(), 0..3_u8), 0..300)) {
+        fn it_is_a_set_in_the_order_of_places(
+            steps in prop::collection::vec((some_place(), 0..3_u8), 0..300),
+            from in some_place(),
+        ) {
             let (mut set, mut model) = (DirtySet::default(), BTreeSet::new());
             for (place, what) in steps {
                 if what == 0 {
@@ -134,11 +173,34 @@ mod tests {
                 prop_assert_eq!(set.contains(&place), what > 0);
                 prop_assert_eq!((set.len(), set.is_empty()), (model.len(), model.is_empty()));
             }
+            prop_assert!(set.iter_from(from).eq(model.range(from..).copied()));
+            let content: Vec<u64> =
+                model.iter().filter(|p| p.level == 0 && p.fork == Fork::Data).map(|p| p.index.0).collect();
+            let groups: BTreeSet<u64> = content.iter().map(|index| index / GROUP).collect();
+            prop_assert_eq!((set.content_len, set.content_groups), (content.len(), groups.len()));
             prop_assert!(set.iter().eq(model.into_iter()));
             for place in set.clone().iter() {
                 set.remove(&place);
             }
             prop_assert!(set.groups.is_empty() && set.is_empty());
+            prop_assert_eq!((set.content_len, set.content_groups), (0, 0));
         }
+    }
+
+    #[test]
+    fn scattered_blocks_are_a_chunk_when_they_are_twice_as_many() {
+        let content = |index| BlockPlace { level: 0, fork: Fork::Data, index: BlockIndex(index) };
+        let set = |places: &mut dyn Iterator<Item = BlockPlace>| {
+            let mut set = DirtySet::default();
+            places.for_each(|place| set.insert(&place));
+            set
+        };
+        let neighbours = |len: u64| set(&mut (1000..1000 + len).map(content));
+        assert!(!neighbours(511).has_chunk(512) && neighbours(512).has_chunk(512));
+        let scattered = |len: u64| set(&mut (0..len).map(|n| content(n * 20)));
+        assert!(!scattered(1023).has_chunk(512) && scattered(1024).has_chunk(512));
+        // A large file has about as many indirect blocks as scattered blocks of content: they stay when a chunk is written.
+        let indirect = (0..4000).map(|n| BlockPlace { level: 1, ..content(n) });
+        assert!(!set(&mut indirect.chain((0..1023).map(|n| content(n * 20)))).has_chunk(512));
     }
 }

@@ -64,6 +64,8 @@ pub struct CoreInode {
     pub only_moves: bool,
     /// Its dirty blocks, in writing order.
     pub dirty_blocks: DirtySet,
+    /// Its content was last laid out up to here: the next chunk begins here.
+    pub laid_out_to: BlockIndex,
     /// Data blocks from here on are still to be freed in the background.
     pub reap_from: Option<BlockIndex>,
     /// Freed: only the background still uses it.
@@ -87,6 +89,7 @@ impl CoreInode {
             dirty: None,
             only_moves: false,
             dirty_blocks: DirtySet::default(),
+            laid_out_to: BlockIndex(0),
             reap_from: None,
             freed: false,
             is_origins: false,

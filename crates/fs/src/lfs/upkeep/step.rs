@@ -30,6 +30,7 @@ impl Lfs {
         let room = self.room_now();
         let due = room.committable_bytes() >= self.options.write_threshold_bytes
             || self.writer.is_ahead()
+            || self.writer.has_chunk()
             || self.has_frozen()
             || self.files.reap_len() > 0
             || !self.upkeep.keeping.is_empty()
@@ -158,7 +159,7 @@ impl Lfs {
         if self.checkpoint_in_ms(now) == 0 {
             return self.background_checkpoint(now, Occasion::Due);
         }
-        if self.discard_step()? {
+        if self.write_chunk(now)? || self.discard_step()? {
             return Ok(Step::Worked);
         }
         if self.idle_in_ms(now) > 0 {

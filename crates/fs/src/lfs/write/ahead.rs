@@ -6,20 +6,25 @@
 //! that turn dirty again meanwhile are written again, with the batch, and so is the content of smaller files, whose best
 //! place is beside their inodes.
 //!
+//! Content of which a file has a *chunk* - `chunk_blocks`, or twice as many if they are scattered over the file - does not wait for
+//! a commit (decision 0128): what was written a moment ago is still in the processor's caches. Chunks of a file follow one another
+//! through the file and begin again at its start, so that scattered blocks wait until there are twice as many beside them:
+//! replacement selection, which makes runs of twice the memory (Knuth, The Art of Computer Programming, volume 3, 5.4.1).
+//!
 //! Invariants:
 //! - a chunk leaves the volume as any commit leaves it: its blocks are clean and have addresses, and their parents are dirty;
 //! - its partial segments do not end a batch: recovery treats their entries as part of the batch that follows;
 //! - it ends, however fast users write: it takes no more blocks than were dirty when it began.
 //!
-//! Caller: `prepare`.
+//! Callers: `prepare`; for chunks `make_dirty` and `step`.
 
 use super::commit::{Batch, Cause, Gathered};
-use crate::error::Outcome;
+use crate::error::{Outcome, Stop};
 use crate::inode::Kind;
 use crate::lfs::Lfs;
 use crate::lfs::map::inode::{BlockPlace, CoreInode};
 use crate::store::Fork;
-use firnfs_format::{InodeNo, TimeNs};
+use firnfs_format::{BlockIndex, BlockPtr, InodeNo, TimeNs};
 use std::collections::VecDeque;
 
 /// Files with fewer dirty blocks than this part of a step are left to the batch.
@@ -37,9 +42,14 @@ pub(in crate::lfs) struct Ahead {
 
 /// Dirty content of a file, in its order.
 fn content(core: &CoreInode) -> impl Iterator<Item = BlockPlace> {
+    content_from(core, BlockIndex(0))
+}
+
+/// The same from a block on.
+fn content_from(core: &CoreInode, index: BlockIndex) -> impl Iterator<Item = BlockPlace> {
     let is_file = core.inode.kind != Kind::Directory && !core.freed;
-    let content = core.dirty_blocks.iter().take_while(|place| place.level == 0 && place.fork == Fork::Data);
-    content.filter(move |_| is_file)
+    let places = core.dirty_blocks.iter_from(BlockPlace { level: 0, fork: Fork::Data, index });
+    places.take_while(move |place| is_file && place.level == 0 && place.fork == Fork::Data)
 }
 
 impl Lfs {
@@ -98,6 +108,46 @@ impl Lfs {
         self.lay_out_content(now, ino, &places, parts, cause)
     }
 
+    /// A block of a file turned dirty, in place of `old`. If the file has a chunk now, it need not wait for a commit; but what was
+    /// written a moment ago may be written again, and waits.
+    pub(in crate::lfs) fn note_chunk(&mut self, ino: InodeNo, old: &BlockPtr) {
+        let is_new = !old.is_stored() || old.birth != self.tables.slots.epoch();
+        let core = self.core(ino);
+        let has_chunk = core.dirty_blocks.has_chunk(self.options.chunk_blocks);
+        if is_new && has_chunk && core.inode.kind != Kind::Directory {
+            self.writer.chunk_of = Some(ino);
+        }
+    }
+
+    /// Lays out a chunk, although no commit is due. False if there is none, or no room for it: the next commit takes it.
+    ///
+    /// # Errors
+    /// As [`Self::write_ahead`], but for `Room`.
+    pub(in crate::lfs) fn write_chunk(&mut self, now: TimeNs) -> Outcome<bool> {
+        let Some((ino, places)) = self.writer.chunk_of.and_then(|ino| Some((ino, self.chunk(ino)?))) else {
+            self.writer.chunk_of = None;
+            return Ok(false);
+        };
+        let parts = self.gather_content(now, ino, &places).apart(self.writer.log.meta_log());
+        match self.lay_out_content(now, ino, &places, parts, Cause::Due) {
+            Err(Stop::Room) => {
+                self.writer.chunk_of = None;
+                Ok(false)
+            }
+            other => other.map(|()| true),
+        }
+    }
+
+    /// The next chunk of a file that has one.
+    fn chunk(&self, ino: InodeNo) -> Option<Vec<BlockPlace>> {
+        let len = self.options.chunk_blocks;
+        let core = self.files.peek(ino).filter(|core| core.dirty_blocks.has_chunk(len))?;
+        let rest: Vec<BlockPlace> = content_from(core, core.laid_out_to).take(len).collect();
+        let is_short = rest.len() < len / FILE_PART_MIN;
+        let places = if is_short { content(core).take(len).collect() } else { rest };
+        (!places.is_empty()).then_some(places)
+    }
+
     fn gather_content(&self, now: TimeNs, ino: InodeNo, places: &[BlockPlace]) -> Gathered {
         self.shelf.cache.prefetch_dirty(places.iter().map(|place| place.key(ino)));
         let mut gathered = Gathered::default();
@@ -125,6 +175,7 @@ impl Lfs {
         for place in places {
             core.dirty_blocks.remove(place);
         }
+        core.laid_out_to = places.last().map_or(BlockIndex(0), |last| BlockIndex(last.index.0 + 1));
         self.settle_record(ino);
         Ok(())
     }

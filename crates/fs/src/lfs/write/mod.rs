@@ -20,7 +20,7 @@ pub(in crate::lfs) mod shrinking;
 pub(in crate::lfs) mod sorting;
 
 use ahead::Ahead;
-use firnfs_format::Serial;
+use firnfs_format::{InodeNo, Serial};
 use frozen::Frozen;
 use growth::Growth;
 use jobs::Jobs;
@@ -38,6 +38,8 @@ pub(in crate::lfs) struct LogWriter {
     pub pins: Pins,
     /// Set while content is laid out ahead of a commit that is due.
     ahead: Option<Ahead>,
+    /// The file that last had a chunk of dirty content, which need not wait for a commit.
+    chunk_of: Option<InodeNo>,
     /// Set while a batch is laid out in steps.
     frozen: Option<Frozen>,
     /// What is written counts only with the next point: see `held`.
@@ -56,6 +58,7 @@ impl LogWriter {
             jobs: Jobs::new(durable),
             pins: Pins::default(),
             ahead: None,
+            chunk_of: None,
             frozen: None,
             is_held_back: false,
             growth: None,
@@ -66,6 +69,11 @@ impl LogWriter {
     /// True while content is laid out ahead of a commit that is due.
     pub fn is_ahead(&self) -> bool {
         self.ahead.is_some()
+    }
+
+    /// True if there may be a chunk of content that need not wait for a commit.
+    pub fn has_chunk(&self) -> bool {
+        self.chunk_of.is_some()
     }
 
     /// True while what is written counts only with the next point.
