@@ -4,7 +4,8 @@
 //! put them in. So they are kept as bits, [`GROUP`] neighbours to a word: the set of 16 MiB of dirty blocks is a few kilobytes, which
 //! stay in the caches of both.
 //!
-//! Invariants: no word is zero; `len` is the number of set bits, and `content_len` of those that stand for content. Caller: [`CoreInode`](super::inode::CoreInode) has one.
+//! Invariants: no word is zero; `len` is the number of set bits, and `content_len` of those that stand for content. Caller:
+//! [`CoreInode`](super::inode::CoreInode) has one.
 
 use super::inode::BlockPlace;
 use crate::store::Fork;
